@@ -37,7 +37,8 @@ const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 
 // A Dir is an open directory.
 type Dir struct {
-	f *os.File
+	f       *os.File
+	resolve uint64 // flags of openat2(2), inherited by what is opened below
 }
 
 // Open opens a directory by its host path. Symbolic links in that path are
@@ -47,7 +48,7 @@ func Open(dir string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{f}, nil
+	return &Dir{f: f, resolve: resolve}, nil
 }
 
 // Close releases the directory.
@@ -82,7 +83,7 @@ func (d *Dir) OpenDir(name string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dir{f}, nil
+	return &Dir{f: f, resolve: d.resolve}, nil
 }
 
 // OpenFile opens a file below d with the given open(2) flags; O_CLOEXEC and
@@ -92,21 +93,26 @@ func (d *Dir) OpenFile(name string, flags int, perm fs.FileMode) (*os.File, erro
 	if !Valid(name) {
 		return nil, d.err("open", name, unix.EINVAL)
 	}
+	fd, err := d.openat2(name, flags, perm)
+	if err != nil {
+		return nil, d.err("open", name, err)
+	}
+	return os.NewFile(uintptr(fd), path.Join(d.Name(), name)), nil
+}
+
+func (d *Dir) openat2(name string, flags int, perm fs.FileMode) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags) | unix.O_CLOEXEC | unix.O_NOFOLLOW,
-		Resolve: resolve,
+		Resolve: d.resolve,
 	}
-	if flags&(unix.O_CREAT|unix.O_TMPFILE) != 0 {
+	// O_TMPFILE contains O_DIRECTORY.
+	if flags&unix.O_CREAT != 0 || flags&unix.O_TMPFILE == unix.O_TMPFILE {
 		how.Mode = uint64(perm.Perm())
 	}
 	for {
 		fd, err := unix.Openat2(d.Fd(), name, &how)
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), path.Join(d.Name(), name)), nil
-		case unix.EINTR, unix.EAGAIN: // EAGAIN: a rename raced with the lookup
-		default:
-			return nil, d.err("open", name, err)
+		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename raced with the lookup
+			return fd, err
 		}
 	}
 }
@@ -330,8 +336,9 @@ func (d *Dir) openToEmpty(name string) (*Dir, error) {
 }
 
 func (d *Dir) at(op, name string, f func(dir int, base string) error) error {
-	if name == "." && op == "lstat" {
-		if err := f(d.Fd(), "."); err != nil {
+	if name == "." && op == "lstat" || Valid(name) && name != "." && !strings.Contains(name, "/") {
+		// No directory on the way: d itself is the parent.
+		if err := f(d.Fd(), name); err != nil {
 			return d.err(op, name, err)
 		}
 		return nil
