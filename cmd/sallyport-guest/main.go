@@ -1,0 +1,34 @@
+// Command sallyport-guest is what sallyport starts: the
+// process that makes containers, and PID 1 in each of them. It is not for use by hand.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/sallyport/sallyport/internal/version"
+	"github.com/sallyport/sallyport/sandbox/guest"
+	"github.com/sallyport/sallyport/sandbox/native/starter"
+)
+
+// functions are what the host can run inside beside programs.
+var functions = map[string]guest.Function{
+	"echo": {
+		Run:  func(_ context.Context, input []byte, _ func([]byte)) ([]byte, error) { return input, nil },
+		Pure: true,
+	},
+}
+
+func main() {
+	switch {
+	case len(os.Args) == 1 && os.Getpid() == 1:
+		os.Exit(guest.Main(version.Version, starter.WireFd, functions))
+	case len(os.Args) == 2 && os.Args[1] == starter.Arg:
+		os.Exit(starter.Main())
+	case len(os.Args) == 4 && os.Args[1] == starter.ArgProbe:
+		os.Exit(starter.ProbeMain(os.Args[2], os.Args[3], os.Stdout))
+	}
+	fmt.Fprintf(os.Stderr, "sallyport-guest %s: the inside of a sallyport session; it is started by sallyport\n", version.Version)
+	os.Exit(2)
+}

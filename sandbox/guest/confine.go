@@ -1,0 +1,56 @@
+package guest
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport/sallyport/sandbox/wire"
+	"github.com/sallyport/sallyport/seccomp/load"
+)
+
+// confined runs f on an operating system thread of its own that is held to an
+// envelope, and waits for it. The thread is thrown away afterwards: what it
+// took on cannot be taken off. What f starts inherits it. The filter is one that
+// the thread takes beside the envelope's; nil is none.
+//
+// The main goroutine must be locked to the main thread, so that f never runs
+// there: the main thread cannot end.
+func (g *Guest) confined(env *wire.Envelope, filter []byte, f func() error) error {
+	ruleset, err := g.ruleset(env)
+	if err != nil {
+		return err
+	}
+	if ruleset >= 0 && ruleset != g.defaultRuleset {
+		defer unix.Close(ruleset)
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		done <- func() error {
+			if ruleset >= 0 {
+				if err := restrict(ruleset); err != nil {
+					return err
+				}
+			}
+			for _, program := range [][]byte{filter, env.GetSeccomp()} {
+				if len(program) == 0 {
+					continue
+				}
+				if _, err := load.Install(program, 0); err != nil {
+					return err
+				}
+			}
+			return f()
+		}()
+	}()
+	return <-done
+}
+
+// ruleset returns the Landlock ruleset of an envelope, -1 for none.
+func (g *Guest) ruleset(env *wire.Envelope) (int, error) {
+	if !env.GetNarrow() {
+		return g.defaultRuleset, nil
+	}
+	return newRuleset(g.landlock, env.Writable)
+}

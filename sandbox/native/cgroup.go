@@ -1,0 +1,284 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/cgroups/v3"
+	"github.com/containerd/cgroups/v3/cgroup1"
+	"github.com/containerd/cgroups/v3/cgroup2"
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/native/starter"
+)
+
+// The directory, in a cgroup that is ours, that holds the sessions' cgroups.
+const cgroupParent = "sallyport"
+
+// A cgroup holds a session's processes to its limits. Where there is none that
+// may be used, limits that were not asked for are held by rlimits instead, and
+// one that was is an error.
+type cgroup struct {
+	v1   cgroup1.Cgroup
+	dirs []moveV1 // of v1: where a thread joins, and where it goes back to
+	v2   *cgroup2.Manager
+	dir  string                   // of v2
+	why  error                    // why there is none
+	held map[sandbox.Limit]string // by what each limit is held
+	left specs.LinuxResources     // limits that rlimits must hold
+}
+
+// A cgroupFS is where the cgroup file systems are.
+type cgroupFS struct {
+	mode  cgroups.CGMode
+	mount string // of the file system, or of all v1 hierarchies
+	self  string // the file that names this process's cgroups
+	root  bool   // whether this process is root
+}
+
+var systemCgroups = sync.OnceValue(func() cgroupFS {
+	return cgroupFS{mode: cgroups.Mode(), mount: "/sys/fs/cgroup", self: "/proc/self/cgroup", root: os.Geteuid() == 0}
+})
+
+// newCgroup makes the cgroup of a session.
+func (f cgroupFS) newCgroup(id string, r *specs.LinuxResources, required []sandbox.Limit) (*cgroup, error) {
+	c := &cgroup{held: make(map[sandbox.Limit]string)}
+	switch f.mode {
+	case cgroups.Unified:
+		c.why = f.newV2(c, id, r)
+	case cgroups.Legacy, cgroups.Hybrid:
+		c.why = f.newV1(c, id, r)
+	default:
+		c.why = fmt.Errorf("no cgroup file system is mounted on %s", f.mount)
+	}
+	for _, limit := range required {
+		if c.held[limit] == "" {
+			err := fmt.Errorf("the limit on %s cannot be held: %w; %s", limit, c.why, f.cure())
+			return nil, errors.Join(err, c.remove())
+		}
+	}
+	c.byRlimit(r)
+	return c, nil
+}
+
+// cure says what makes cgroups usable.
+func (f cgroupFS) cure() string {
+	switch {
+	case f.mode == cgroups.Unified && !f.root:
+		return "start it with: systemd-run --user --scope -p Delegate=yes sallyport ..., or run: sallyport setup"
+	case !f.root:
+		return "run it as root, or give your user a cgroup of its own"
+	}
+	return "make the cgroup file system writable (a container needs it mounted read-write)"
+}
+
+// newV1 makes a cgroup below this process's own in every hierarchy that has a
+// limit, so that limits which this process is under stay in force.
+func (f cgroupFS) newV1(c *cgroup, id string, r *specs.LinuxResources) error {
+	var subsystems []cgroup1.Subsystem
+	var held []sandbox.Limit
+	have := func(name string) bool {
+		_, err := os.Stat(filepath.Join(f.mount, name, "cgroup.procs"))
+		return err == nil
+	}
+	want := *r
+	if have("memory") {
+		memory := *r.Memory
+		if _, err := os.Stat(filepath.Join(f.mount, "memory", "memory.memsw.limit_in_bytes")); err == nil {
+			memory.Swap = memory.Limit // memory and swap together: no swap beyond the limit
+		}
+		want.Memory = &memory
+		subsystems = append(subsystems, cgroup1.NewMemory(f.mount))
+		held = append(held, sandbox.LimitMemory)
+	}
+	if have("pids") {
+		subsystems = append(subsystems, cgroup1.NewPids(f.mount))
+		held = append(held, sandbox.LimitPids)
+	}
+	if r.CPU != nil && have("cpu") {
+		subsystems = append(subsystems, cgroup1.NewCpu(f.mount))
+		held = append(held, sandbox.LimitCPUs)
+	}
+	if len(subsystems) == 0 {
+		return errors.New("none of the cgroup v1 hierarchies memory, pids, cpu is mounted")
+	}
+	nested, err := nestedV1()
+	if err != nil {
+		return err
+	}
+	for _, sub := range subsystems {
+		own, err := nested(sub.Name())
+		if err != nil {
+			return err
+		}
+		own = filepath.Join(f.mount, string(sub.Name()), own)
+		c.dirs = append(c.dirs, moveV1{session: filepath.Join(own, cgroupParent, id), own: own})
+	}
+	at := func(name cgroup1.Name) (string, error) {
+		own, err := nested(name)
+		return path.Join(own, cgroupParent, id), err
+	}
+	cg, err := cgroup1.New(at, &want, cgroup1.WithHierarchy(func() ([]cgroup1.Subsystem, error) { return subsystems, nil }))
+	if err != nil {
+		return fmt.Errorf("cgroup v1: %w", err)
+	}
+	c.v1 = cg
+	for _, limit := range held {
+		c.held[limit] = "cgroup v1"
+	}
+	return nil
+}
+
+// nestedV1 says which cgroup this process is in. Finding out reads the mount
+// table once for every hierarchy, so it is done once.
+var nestedV1 = sync.OnceValues(func() (cgroup1.Path, error) {
+	p := cgroup1.NestedPath("")
+	_, err := p(cgroup1.Pids)
+	if errors.Is(err, cgroup1.ErrControllerNotActive) {
+		err = nil
+	}
+	return p, err
+})
+
+// newV2 makes a cgroup where this user may: root at the top, others beside
+// their own, in what systemd has delegated to them. (Below one's own it cannot
+// be: a cgroup with processes has no limits to hand down.)
+func (f cgroupFS) newV2(c *cgroup, id string, r *specs.LinuxResources) error {
+	parent := "/"
+	if !f.root {
+		_, own, err := cgroups.ParseCgroupFileUnified(f.self)
+		if err != nil {
+			return err
+		}
+		if own == "" || own == "/" {
+			return errors.New("this process is in no cgroup of its own")
+		}
+		parent = path.Dir(own)
+	}
+	controllers, err := os.ReadFile(filepath.Join(f.mount, parent, "cgroup.controllers"))
+	if err != nil {
+		return fmt.Errorf("cgroup v2: %w", err)
+	}
+	have := strings.Fields(string(controllers))
+	want := &cgroup2.Resources{}
+	var held []sandbox.Limit
+	if slices.Contains(have, "memory") {
+		want.Memory = &cgroup2.Memory{Max: r.Memory.Limit, Swap: new(int64)}
+		held = append(held, sandbox.LimitMemory)
+	}
+	if slices.Contains(have, "pids") {
+		want.Pids = &cgroup2.Pids{Max: *r.Pids.Limit}
+		held = append(held, sandbox.LimitPids)
+	}
+	if r.CPU != nil && slices.Contains(have, "cpu") {
+		want.CPU = &cgroup2.CPU{Max: cgroup2.NewCPUMax(r.CPU.Quota, r.CPU.Period)}
+		held = append(held, sandbox.LimitCPUs)
+	}
+	if len(held) == 0 {
+		return fmt.Errorf("the cgroup %s has none of the controllers memory, pids, cpu", parent)
+	}
+	group := path.Join(parent, cgroupParent+"-"+id)
+	if f.root {
+		group = path.Join("/", cgroupParent, id)
+	}
+	m, err := cgroup2.NewManager(f.mount, group, want)
+	if err != nil {
+		return fmt.Errorf("cgroup v2: %w", err)
+	}
+	c.v2, c.dir = m, filepath.Join(f.mount, group)
+	for _, limit := range held {
+		c.held[limit] = "cgroup v2"
+	}
+	return nil
+}
+
+// byRlimit notes what rlimits must hold instead. They bound each process and
+// each user, not the session: less, but not nothing.
+func (c *cgroup) byRlimit(r *specs.LinuxResources) {
+	if c.held[sandbox.LimitMemory] == "" && r.Memory != nil {
+		c.left.Memory = r.Memory
+		c.held[sandbox.LimitMemory] = "RLIMIT_DATA of each process"
+	}
+	if c.held[sandbox.LimitPids] == "" {
+		c.held[sandbox.LimitPids] = "RLIMIT_NPROC"
+	}
+}
+
+// dataLimit is the RLIMIT_DATA of what runs in the session, in bytes.
+func (c *cgroup) dataLimit() uint64 {
+	if m := c.left.Memory; m != nil && m.Limit != nil {
+		return uint64(*m.Limit)
+	}
+	return math.MaxUint64
+}
+
+// A moveV1 is a cgroup directory of a session, and that of this process.
+type moveV1 struct{ session, own string }
+
+// forStarter says what the containers are to be born into.
+func (c *cgroup) forStarter() *starter.Cgroup {
+	g := &starter.Cgroup{V2: []byte(c.dir)}
+	for _, d := range c.dirs {
+		g.V1 = append(g.V1, []byte(d.session), []byte(d.own))
+	}
+	return g
+}
+
+// outOfMemory counts the processes that were killed at the memory limit.
+func (c *cgroup) outOfMemory() int {
+	switch {
+	case c.v1 != nil:
+		stat, err := c.v1.Stat(cgroup1.IgnoreNotExist)
+		if err != nil {
+			return 0
+		}
+		return int(stat.GetMemoryOomControl().GetOomKill())
+	case c.v2 != nil:
+		stat, err := c.v2.StatFiltered(cgroup2.StatMemoryEvents)
+		if err != nil {
+			return 0
+		}
+		return int(stat.GetMemoryEvents().GetOomKill())
+	}
+	return 0
+}
+
+// mechanisms names what holds each limit.
+func (c *cgroup) mechanisms() map[string]string {
+	m := make(map[string]string)
+	for limit, by := range c.held {
+		m["limits."+string(limit)] = by
+	}
+	return m
+}
+
+// remove removes the cgroup, which no process is in any more. The kernel may
+// take a moment to see that.
+func (c *cgroup) remove() error {
+	remove := func() error { return nil }
+	switch {
+	case c.v1 != nil:
+		remove = c.v1.Delete
+	case c.v2 != nil:
+		remove = c.v2.Delete
+	}
+	err := remove()
+	for wait := time.Millisecond; err != nil && wait < time.Second; wait *= 2 {
+		time.Sleep(wait)
+		err = remove()
+	}
+	if errors.Is(err, cgroup1.ErrCgroupDeleted) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
