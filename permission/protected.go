@@ -1,0 +1,137 @@
+// Package permission decides what a call may do. It knows nothing of drivers:
+// it returns plain data, which the pipeline turns into an envelope.
+//
+// So far it holds one thing: which paths are protected in every mode.
+package permission
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Protected paths are files that make somebody else's program run something, or
+// trust something: who can change them outside of the box has left it. A
+// session cannot change those that the workspace has, and none leaves it without
+// being named.
+//
+// Each is a list of components. It protects a path that ends in it, at any
+// depth, and all below; "*" is any one component. The comparison ignores case,
+// as some filesystems do.
+var protected = []struct {
+	path string
+	why  string
+}{
+	{".git/hooks", "git runs what is in it"},
+	{".git/config", "git runs programs that it names (core.fsmonitor, core.pager, aliases)"},
+	{".git/config.worktree", "the same"},
+	{".git/info/attributes", "names filters that git runs"},
+	{".git/commondir", "leads git to another configuration"},
+	{".git/modules/*/config", "a submodule's configuration"},
+	{".git/modules/*/hooks", "a submodule's hooks"},
+	{".git/worktrees/*/config.worktree", "a worktree's configuration"},
+	{".gitmodules", "names where git fetches code from"},
+	{".git/rebase-merge", "holds commands that git runs to go on"},
+	{".git/rebase-apply", "the same"},
+	{".husky", "git runs what is in it where husky is used"},
+	{".gitconfig", "git's configuration for a user"},
+
+	{".bashrc", "a shell runs it"},
+	{".bash_profile", "a shell runs it"},
+	{".bash_login", "a shell runs it"},
+	{".bash_logout", "a shell runs it"},
+	{".profile", "a shell runs it"},
+	{".zshrc", "a shell runs it"},
+	{".zshenv", "a shell runs it"},
+	{".zprofile", "a shell runs it"},
+	{".zlogin", "a shell runs it"},
+	{".envrc", "direnv runs it when the directory is entered"},
+	{".inputrc", "binds keys to commands"},
+	{".ripgreprc", "ripgrep runs programs that it names"},
+
+	{".vscode", "the editor runs tasks and programs that it names"},
+	{".idea", "the editor runs programs that it names"},
+	{".nvim.lua", "the editor runs it"},
+	{".nvimrc", "the editor runs it"},
+	{".exrc", "the editor runs it"},
+	{".vimrc", "the editor runs it"},
+	{".dir-locals.el", "the editor evaluates it"},
+	{".devcontainer", "the editor starts containers that it describes"},
+
+	{".claude", "configures an agent: permissions, hooks, commands"},
+	{".codex", "configures an agent"},
+	{".cursor", "configures an agent"},
+	{".gemini", "configures an agent"},
+	{".mcp.json", "names programs that an agent starts"},
+	{".sallyport", "configures sallyport"},
+}
+
+// Protected returns why a path is protected, or "". The path is relative to the
+// workspace.
+func Protected(path string) string {
+	parts := strings.Split(path, "/")
+	for _, p := range protected {
+		if endsIn(parts, strings.Split(p.path, "/")) {
+			return p.why
+		}
+	}
+	// A .git that is a file leads git to a directory anywhere.
+	if strings.EqualFold(parts[len(parts)-1], ".git") {
+		return "leads git to a configuration"
+	}
+	return ""
+}
+
+// endsIn reports whether a prefix of parts ends in pattern: the path is what
+// the pattern names, or lies below it.
+func endsIn(parts, pattern []string) bool {
+	for end := len(pattern); end <= len(parts); end++ {
+		if slices.EqualFunc(parts[end-len(pattern):end], pattern, func(part, p string) bool {
+			return p == "*" || strings.EqualFold(part, p)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// ProtectedIn returns the protected paths that exist at the root of a
+// workspace, as absolute paths. Links are left out: they cannot be made
+// read-only where they are, and do not leave the box unnamed either.
+func ProtectedIn(workspace string) []string {
+	var found []string
+	for _, p := range protected {
+		names, err := filepath.Glob(filepath.Join(globQuote(workspace), p.path))
+		if err != nil {
+			continue // only a bad pattern
+		}
+		for _, name := range names {
+			if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink == 0 {
+				found = append(found, name)
+			}
+		}
+	}
+	return found
+}
+
+// globQuote takes the meaning off a path for filepath.Glob.
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// ProtectedMissing returns the protected paths that do not exist at the root of
+// a workspace but could be made there, as absolute paths.
+func ProtectedMissing(workspace string) []string {
+	var missing []string
+	for _, p := range protected {
+		if strings.Contains(p.path, "*") {
+			continue
+		}
+		path := filepath.Join(workspace, p.path)
+		if _, err := os.Lstat(path); os.IsNotExist(err) {
+			missing = append(missing, path)
+		}
+	}
+	return missing
+}

@@ -1,0 +1,209 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// An Expose is a directory of the host that a session sees at its own path,
+// read-only, or with Cow under a private layer that takes what is written.
+type Expose struct {
+	Path string `json:"path"`
+	Cow  bool   `json:"cow,omitempty"`
+}
+
+// Exposed is what one --expose asks for: directories, and the environment that
+// makes programs find them.
+type Exposed struct {
+	Dirs []Expose `json:"dirs"`
+	Env  []string `json:"env,omitempty"`  // "KEY=value"
+	Path []string `json:"path,omitempty"` // directories for PATH
+}
+
+// A preset finds one language's toolchains and caches in the usual places.
+type preset struct {
+	// places are looked at in turn; those that exist are exposed.
+	places []place
+}
+
+// A place is a directory that a toolchain uses: the value of a variable of the
+// user's environment, else a default below the home directory. Both may be
+// patterns.
+type place struct {
+	variable string // environment variable that overrides it, or ""
+	path     string // below the variable's value, or below HOME without one
+	fallback string // below HOME, when the variable is not set
+	cow      bool   // the tools write there
+	env      string // the variable that must name it inside, or ""
+	bin      string // a directory in it that belongs on PATH, "" for none
+}
+
+// Never credentials: each place holds programs or packages only. (Not ~/.npmrc,
+// ~/.cargo/credentials, ~/.m2/settings.xml, ~/.config/pip, ~/.netrc.)
+var presets = map[string]preset{
+	"go": {[]place{
+		{variable: "GOMODCACHE", fallback: "go/pkg/mod", cow: true, env: "GOMODCACHE"},
+		{variable: "GOROOT", env: "GOROOT", bin: "bin"},
+		{fallback: "sdk/*", bin: "bin"},
+		{fallback: "go/bin", bin: "."},
+	}},
+	"rust": {[]place{
+		{variable: "RUSTUP_HOME", path: "toolchains", fallback: ".rustup/toolchains"},
+		{variable: "CARGO_HOME", path: "bin", fallback: ".cargo/bin", bin: "."},
+		{variable: "CARGO_HOME", path: "registry", fallback: ".cargo/registry", cow: true},
+		{variable: "CARGO_HOME", path: "git", fallback: ".cargo/git", cow: true},
+	}},
+	"node": {[]place{
+		{variable: "NVM_DIR", path: "versions/node/*", fallback: ".nvm/versions/node/*", bin: "bin"},
+		{fallback: ".volta/tools/image/node/*", bin: "bin"},
+		{fallback: ".local/share/fnm/node-versions/*/installation", bin: "bin"},
+		{fallback: ".npm/_cacache", cow: true},
+		{fallback: ".local/share/pnpm/store", cow: true},
+		{fallback: ".cache/yarn", cow: true},
+	}},
+	"python": {[]place{
+		{variable: "VIRTUAL_ENV", env: "VIRTUAL_ENV", bin: "bin"},
+		{variable: "PYENV_ROOT", path: "versions/*", fallback: ".pyenv/versions/*", bin: "bin"},
+		{fallback: ".local/share/uv/python", bin: ""},
+		{fallback: ".local/share/pipx/venvs"},
+		{fallback: ".cache/pip", cow: true},
+		{fallback: ".cache/uv", cow: true},
+	}},
+	"java": {[]place{
+		{variable: "JAVA_HOME", env: "JAVA_HOME", bin: "bin"},
+		{fallback: ".sdkman/candidates/*/current", bin: "bin"},
+		{fallback: ".m2/repository", cow: true},
+		{fallback: ".gradle/caches", cow: true},
+		{fallback: ".gradle/wrapper", cow: true},
+	}},
+}
+
+// Presets returns the names that --expose knows beside directories.
+func Presets() []string {
+	names := make([]string, 0, len(presets))
+	for name := range presets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ResolveExpose reads one argument of --expose: a preset's name, or a directory
+// with an optional ":cow". env looks up a variable of the user's environment,
+// and home is the user's home directory.
+func ResolveExpose(arg, home string, env func(string) string) (*Exposed, error) {
+	if p, ok := presets[arg]; ok {
+		e, err := p.find(home, env)
+		if err != nil {
+			return nil, fmt.Errorf("--expose %s: %w", arg, err)
+		}
+		if len(e.Dirs) == 0 {
+			return nil, fmt.Errorf("--expose %s: nothing of %s was found below %s; name its directory instead", arg, arg, home)
+		}
+		return e, nil
+	}
+	dir, cow := strings.CutSuffix(arg, ":cow")
+	if !strings.Contains(dir, "/") && dir != "." && dir != ".." {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("--expose %s: neither a directory nor one of %s", arg, strings.Join(Presets(), ", "))
+		}
+	}
+	real, err := resolveDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("--expose %s: %w", arg, err)
+	}
+	return &Exposed{Dirs: []Expose{{Path: real, Cow: cow}}}, nil
+}
+
+func resolveDir(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("%s is not a directory", real)
+	}
+	return real, nil
+}
+
+func (p preset) find(home string, env func(string) string) (*Exposed, error) {
+	e := &Exposed{}
+	for _, pl := range p.places {
+		pattern := ""
+		if pl.variable != "" && env(pl.variable) != "" {
+			pattern = filepath.Join(env(pl.variable), pl.path)
+		} else if pl.fallback != "" {
+			pattern = filepath.Join(home, pl.fallback)
+		}
+		if pattern == "" {
+			continue
+		}
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, dir := range found {
+			real, err := resolveDir(dir)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if !inImage(real) {
+				e.Dirs = append(e.Dirs, Expose{Path: real, Cow: pl.cow})
+			}
+			if pl.env != "" {
+				e.Env = append(e.Env, pl.env+"="+real)
+			}
+			if pl.bin != "" {
+				e.Path = append(e.Path, filepath.Join(real, pl.bin))
+			}
+		}
+	}
+	return e, nil
+}
+
+// inImage reports whether the host image has a path already.
+func inImage(path string) bool {
+	return within(path, "/usr") || within(path, "/opt") || within(path, "/nix")
+}
+
+// checkExposes refuses directories that may not be exposed, or twice.
+func (st *Store) checkExposes(s *Settings) error {
+	seen := make(map[string]bool)
+	for _, e := range s.exposedDirs() {
+		switch {
+		case within(st.dir, e.Path), within(e.Path, st.dir):
+			return fmt.Errorf("--expose %s: it would show the state directory %s", e.Path, st.dir)
+		case within(s.Workspace, e.Path):
+			return fmt.Errorf("--expose %s: it contains the workspace %s; expose the directories beside it", e.Path, s.Workspace)
+		case within(e.Path, s.Workspace):
+			return fmt.Errorf("--expose %s: it is in the workspace already", e.Path)
+		case within("/proc", e.Path), within("/tmp", e.Path), within(e.Path, "/proc"), within(e.Path, "/dev"), within(e.Path, "/sys"):
+			return fmt.Errorf("--expose %s: that is no directory of files", e.Path)
+		case seen[e.Path]:
+			return fmt.Errorf("--expose %s: given twice", e.Path)
+		}
+		seen[e.Path] = true
+		for _, home := range homes() {
+			if within(home, e.Path) {
+				return fmt.Errorf("--expose %s: it is or contains the home directory %s; expose single directories of it", e.Path, home)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/internal/beneath"
+	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/sandbox/wire"
+)
+
+// Fork makes a throwaway copy of the session: a container of its own whose
+// layers begin with what the session has now. What happens in it stays in it;
+// Close ends it and removes it. It has one box, the hand, and can be forked
+// itself.
+//
+// It is not a snapshot: what the session writes later shows through where the
+// fork has not written itself.
+func (s *Session) Fork(ctx context.Context) (*Session, error) {
+	if s.Mode != Cow {
+		return nil, fmt.Errorf("the session %s works on %s directly and cannot be forked", s.Name, s.Workspace)
+	}
+	root := s.root()
+	fork := &Session{
+		Stored: s.Stored, options: s.options, limits: s.limits, who: s.who, env: s.env, userxattr: s.userxattr,
+		calls: s.calls, containers: s.containers, watch: s.watch,
+		parent: s, forkID: fmt.Sprint(root.calls.Add(1)),
+		boxes: make(map[Box]*box),
+	}
+	if err := fork.prepareFork(); err != nil {
+		return nil, fmt.Errorf("forking: %w", err)
+	}
+	var err error
+	if fork.running, err = newRunning(ctx, fork); err != nil {
+		return nil, err
+	}
+	conn, err := s.containers.Fork(ctx, fork.forkID, fork.hand)
+	if err != nil {
+		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
+	}
+	opened, err := fork.greet(ctx, wire.NewClient(conn), fork.hand, fork.writable())
+	if err != nil {
+		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
+	}
+	fork.boxes[Hand] = opened
+	return fork, nil
+}
+
+// root is the session that a fork, or a fork of a fork, is of.
+func (s *Session) root() *Session {
+	for s.parent != nil {
+		s = s.parent
+	}
+	return s
+}
+
+func (s *Session) forkDir(rel string) string { return s.path("forks/" + s.forkID + rel) }
+
+// prepareFork makes the fork's layers, each above that of the session, and its
+// spec.
+func (s *Session) prepareFork() error {
+	if err := os.MkdirAll(s.forkDir(""), 0o700); err != nil {
+		return err
+	}
+	for _, l := range s.parent.layers {
+		over := layer{
+			name: l.name, dest: l.dest, like: l.upper, lower: append([]string{l.upper}, l.lower...),
+			upper: s.forkDir("/" + l.name + "/upper"), work: s.forkDir("/" + l.name + "/work"),
+		}
+		if err := s.prepareLayer(&over); err != nil {
+			return errors.Join(err, s.removeLayers())
+		}
+		s.layers = append(s.layers, over)
+	}
+	spec := *s.parent.hand
+	spec.Mounts = slices.Clone(spec.Mounts)
+	for i, m := range spec.Mounts {
+		for j := range s.layers {
+			if l := &s.layers[j]; l.dest == m.Destination {
+				spec.Mounts[i] = l.mount(s.userxattr)
+			}
+		}
+	}
+	s.hand = &spec
+	return nil
+}
+
+// removeFork ends the fork's container and removes its layers.
+func (s *Session) removeFork() error {
+	return errors.Join(s.containers.Remove(s.forkID), s.removeLayers())
+}
+
+func (s *Session) removeLayers() error {
+	dir, err := beneath.Open(s.path("forks"))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.RemoveAll(s.forkID)
+}
+
+// Changes is [Stored.Changes] for a live session. For a fork they are what it
+// did beyond the session that it is a fork of, which has no base to apply them
+// on.
+func (s *Session) Changes(ctx context.Context, protected Protected) (*Changes, error) {
+	if s.parent == nil {
+		return s.Stored.Changes(ctx, protected)
+	}
+	var upper string
+	var between []string
+	for _, l := range s.layers {
+		if l.name == "workspace" {
+			upper = l.upper
+			between = slices.DeleteFunc(slices.Clone(l.lower), func(dir string) bool {
+				return dir == s.Workspace || strings.HasSuffix(dir, "/"+policyDir)
+			})
+		}
+	}
+	l, err := s.openLayers(upper, between...)
+	if err != nil {
+		return nil, err
+	}
+	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Protected: protected})
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return &Changes{Set: set, layers: l}, nil
+}

@@ -1,0 +1,340 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/sallyport/sallyport/images"
+	"github.com/sallyport/sallyport/internal/version"
+	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/sandbox/wire"
+)
+
+// StartOptions say how a session is made live.
+type StartOptions struct {
+	Driver Driver
+	Limits Limits
+	// Env is the host's environment, from which what may come along is taken.
+	Env []string
+}
+
+// A Session is live: its containers can run calls. It is safe for use by
+// several goroutines at once. Close ends every process in it; its layers stay
+// with the [Stored] session that it was started from, which must stay held
+// until then.
+type Session struct {
+	*Stored
+
+	options   StartOptions
+	limits    Limits
+	who       identity
+	env       []string
+	userxattr bool
+	layers    []layer
+	hand      *specs.Spec
+	eye       *specs.Spec
+	calls     *atomic.Uint64 // the number of the last call, of this session and its forks
+
+	containers Containers
+	watch      *diskWatch
+	running    *running
+
+	parent *Session // of a fork
+	forkID string
+
+	mu     sync.Mutex
+	boxes  map[Box]*box
+	broken error // why the session is over; nil while it is not
+}
+
+// A box is a container that has been opened.
+type box struct {
+	client   *wire.Client
+	landlock int
+	env      []string
+}
+
+// Start makes the session live. It must be held.
+func (s *Stored) Start(ctx context.Context, o StartOptions) (*Session, error) {
+	if s.lock == nil {
+		return nil, errors.New("starting a session that is not held")
+	}
+	if err := o.Limits.check(); err != nil {
+		return nil, err
+	}
+	if o.Driver.Name() != s.Driver {
+		return nil, fmt.Errorf("the session %s was made by the driver %s, not %s", s.Name, s.Driver, o.Driver.Name())
+	}
+	live := &Session{
+		Stored: s, options: o, limits: o.Limits.withDefaults(),
+		userxattr: os.Geteuid() != 0, calls: new(atomic.Uint64),
+	}
+	var err error
+	if live.who, err = whoRuns(s.Workspace); err != nil {
+		return nil, err
+	}
+	live.env = sessionEnv(o.Env, live.who, s.Expose)
+	if err := live.start(ctx); err != nil {
+		return nil, err
+	}
+	return live, nil
+}
+
+// start makes the containers.
+func (s *Session) start(ctx context.Context) (err error) {
+	s.boxes, s.broken = make(map[Box]*box), nil
+	if err := s.recoverApply(ctx); err != nil {
+		return err
+	}
+	if s.watch, err = newDiskWatch(s); err != nil {
+		return err
+	}
+	s.containers, err = s.options.Driver.Start(ctx, &Start{
+		ID: s.ID, Dir: s.dir, Process: s.processSpec(), Switch: s.who.switched,
+		Resources: s.resources(), Required: s.options.Limits.given(),
+		Specs: s.specs,
+	})
+	if err != nil {
+		return err
+	}
+	if s.running, err = newRunning(ctx, s); err == nil {
+		_, err = s.open(ctx, Hand)
+	}
+	if err != nil {
+		s.stop(ErrClosed)
+	}
+	return err
+}
+
+// specs prepares what lies on disk and describes the containers.
+func (s *Session) specs() (hand, eye *specs.Spec, err error) {
+	s.describeLayers()
+	if err := s.prepareLayers(); err != nil {
+		return nil, nil, err
+	}
+	root, err := images.Host(s.store.images(), images.HostOptions{
+		User:     images.User{UID: s.who.uid, GID: s.who.gid, Name: s.who.name, Group: s.who.group, Home: s.who.home},
+		Hostname: hostname, GitConfig: s.store.gitIdentity(), Mountpoints: s.mountpoints(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	s.hand = s.handSpec(root)
+	s.eye = s.eyeSpec(s.hand)
+	return s.hand, s.eye, nil
+}
+
+// open returns a container of the session, which it starts when it is needed
+// first.
+func (s *Session) open(ctx context.Context, b Box) (*box, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return nil, s.broken
+	}
+	if opened := s.boxes[b]; opened != nil {
+		return opened, nil
+	}
+	if s.parent != nil {
+		return nil, fmt.Errorf("a fork has no %s", b)
+	}
+	if b == Eye {
+		if err := s.prepareLayer(s.eyeTmp()); err != nil {
+			return nil, fmt.Errorf("preparing the eye: %w", err)
+		}
+	}
+	conn, err := s.containers.Open(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("the %s: %w", b, err)
+	}
+	spec, writable := s.hand, s.writable()
+	if b == Eye {
+		spec, writable = s.eye, []string{"/tmp", "/dev"}
+	}
+	opened, err := s.greet(ctx, wire.NewClient(conn), spec, writable)
+	if err != nil {
+		return nil, fmt.Errorf("the %s: %w", b, err)
+	}
+	s.boxes[b] = opened
+	return opened, nil
+}
+
+// greet settles with a guest what it is to do.
+func (s *Session) greet(ctx context.Context, client *wire.Client, spec *specs.Spec, writable []string) (*box, error) {
+	filter, err := startedFilter()
+	if err != nil {
+		return nil, err
+	}
+	hello := &wire.HelloRequest{Version: version.Version, Writable: bytesOf(writable), CallFilter: filter}
+	if s.who.uid != 0 {
+		hello.Processes = uint64(s.limits.Pids)
+	}
+	resp, err := client.Hello(ctx, hello)
+	if err == nil && resp.Version != version.Version {
+		err = fmt.Errorf("the guest is version %q, this is %s: install both from one build", changeset.Printable(resp.Version), version.Version)
+	}
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &box{client: client, landlock: int(resp.LandlockAbi), env: spec.Process.Env}, nil
+}
+
+// writable are the paths that a call in the hand may write.
+func (s *Session) writable() []string {
+	paths := []string{"/dev", "/proc"}
+	for _, l := range s.layers {
+		paths = append(paths, l.dest)
+	}
+	if s.Mode == Direct {
+		paths = append(paths, s.Workspace)
+	}
+	return paths
+}
+
+// mountpoints are the paths that the root filesystem must have for the mounts
+// of the session.
+func (s *Session) mountpoints() []string {
+	points := []string{s.Workspace}
+	for _, l := range s.layers {
+		points = append(points, l.dest)
+	}
+	for _, d := range s.exposedDirs() {
+		points = append(points, d.Path)
+	}
+	slices.Sort(points)
+	return slices.Compact(points)
+}
+
+func bytesOf(list []string) [][]byte {
+	b := make([][]byte, len(list))
+	for i, s := range list {
+		b[i] = []byte(s)
+	}
+	return b
+}
+
+// Close ends every process of the session and returns when nothing of it is
+// left but its directory.
+func (s *Session) Close() error { return s.stop(ErrClosed) }
+
+// ErrClosed is the error of calls in a session that was closed.
+var ErrClosed = errors.New("the session is closed")
+
+// stop ends the session, once; why is what calls get from then on.
+func (s *Session) stop(why error) error {
+	s.mu.Lock()
+	if s.broken != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	s.broken = why
+	boxes := s.boxes
+	s.boxes = nil
+	s.mu.Unlock()
+	for _, b := range boxes {
+		b.client.Close()
+	}
+	if s.parent != nil {
+		return s.removeFork()
+	}
+	s.watch.stop()
+	err := s.containers.Close()
+	if s.running != nil {
+		s.running.close()
+	}
+	return err
+}
+
+// Mechanisms says by what each part of the isolation is held.
+func (s *Session) Mechanisms() map[string]string {
+	m := s.containers.Mechanisms()
+	m["limits.disk"] = "watched; RLIMIT_FSIZE for each file"
+	m["writes"] = "mounts"
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.boxes[Hand]; b != nil && b.landlock > 0 {
+		m["writes"] = fmt.Sprintf("mounts, Landlock ABI %d", b.landlock)
+	}
+	return m
+}
+
+// anyProcess reports whether any process runs in the hand beside the guest.
+func (s *Session) anyProcess(ctx context.Context) (bool, error) {
+	list, err := s.Processes(ctx)
+	return len(list) > 0, err
+}
+
+// A Process runs in a session. What is said of it comes from inside.
+type Process struct {
+	PID     int    // in the session
+	Command string // its command line
+}
+
+// Processes lists what runs in the hand: calls and what they left in the
+// background.
+func (s *Session) Processes(ctx context.Context) ([]Process, error) {
+	b, err := s.open(ctx, Hand)
+	if err != nil {
+		return nil, err
+	}
+	got, err := b.client.Processes(ctx)
+	if err != nil {
+		return nil, s.over(err)
+	}
+	var list []Process
+	for _, p := range got {
+		list = append(list, Process{PID: int(p.Pid), Command: changeset.Printable(strings.ReplaceAll(strings.TrimRight(string(p.Command), "\x00"), "\x00", " "))})
+	}
+	return list, nil
+}
+
+// ErrBusy is the error of what cannot be done while something runs in the
+// session.
+var ErrBusy = errors.New("something still runs in the session")
+
+// Apply is [Stored.Apply] for a live session. The changes must have been read
+// since the last call ended. Nothing may run in the session; its containers are
+// made anew afterwards, so that it sees the workspace without what was applied
+// in its own layer.
+func (s *Session) Apply(ctx context.Context, c *Changes, o ApplyOptions) (*changeset.Report, error) {
+	var report *changeset.Report
+	err := s.pause(ctx, func() (err error) {
+		report, err = s.Stored.Apply(ctx, c, o)
+		return err
+	})
+	return report, err
+}
+
+// Discard is [Stored.Discard] for a live session in which nothing runs.
+func (s *Session) Discard(ctx context.Context, paths []string) error {
+	return s.pause(ctx, func() error { return s.Stored.Discard(ctx, paths) })
+}
+
+// pause calls f while the session is not live.
+func (s *Session) pause(ctx context.Context, f func() error) error {
+	if s.parent != nil {
+		return errors.New("a fork's changes leave through the session that it is a fork of")
+	}
+	idle, err := s.running.idle(ctx)
+	if err != nil {
+		return err
+	}
+	if !idle {
+		return fmt.Errorf("%w: wait for it, or close the session", ErrBusy)
+	}
+	if err := s.stop(errPaused); err != nil {
+		return err
+	}
+	return errors.Join(f(), s.start(ctx))
+}
+
+var errPaused = errors.New("changes are being applied")
