@@ -1,0 +1,304 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/internal/version"
+	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline/audit"
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/changeset"
+)
+
+// Options say which session is opened, and what it is created with if it does
+// not exist.
+type Options struct {
+	Store *sandbox.Store
+	// Name of the session. Empty is the workspace's own ([SessionName]).
+	Name string
+	// Workspace is a directory; empty is the current one. A session that exists
+	// has its own, which this must not contradict.
+	Workspace string
+	Mode      sandbox.WorkspaceMode // default Cow
+	Expose    []sandbox.Exposed
+	Denied    []string // absolute paths in the workspace that the session cannot see
+	ReadOnly  []string // absolute paths in it that the session cannot change, beside the protected ones
+	Limits    sandbox.Limits
+	Driver    sandbox.Driver
+	// Env is the host's environment; nil is this process's.
+	Env []string
+	// Principal is who asks; nil is the user of this process.
+	Principal *audit.Principal
+	// New makes it an error if the session exists.
+	New bool
+}
+
+// Image is the image of every session so far.
+const Image = "host"
+
+// SessionName is the name of the session that a workspace has unless another is
+// asked for.
+func SessionName(workspace string) string {
+	sum := sha256.Sum256([]byte(workspace))
+	base := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		}
+		return '_'
+	}, filepath.Base(workspace))
+	base = strings.TrimLeft(base[:min(len(base), 40)], ".-")
+	if base == "" {
+		base = "workspace"
+	}
+	return base + "-" + hex.EncodeToString(sum[:3])
+}
+
+// Self is the user of this process.
+func Self() *audit.Principal {
+	p := &audit.Principal{UID: os.Geteuid(), User: fmt.Sprint(os.Geteuid()), Client: "sallyport", Version: version.Version}
+	if u, err := user.Current(); err == nil {
+		p.User = u.Username
+	}
+	return p
+}
+
+// A Stored is a session that is held but not live, whose changes go on record.
+type Stored struct {
+	*sandbox.Stored
+	log *audit.Log
+	// Created says that the session did not exist before.
+	Created bool
+}
+
+// Hold opens a session, or creates it. The error wraps [sandbox.ErrNoSession]
+// when there is none and no workspace to create one for, and a
+// [*sandbox.BusyError] when it has another owner.
+func Hold(o Options) (*Stored, error) {
+	s, created, err := hold(o)
+	if err != nil {
+		return nil, err
+	}
+	principal := o.Principal
+	if principal == nil {
+		principal = Self()
+	}
+	log, err := audit.Open(filepath.Join(s.Dir(), sandbox.RecordFile), audit.Record{
+		Session: s.ID, Name: s.Name, Principal: principal, Version: version.Version,
+	})
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &Stored{Stored: s, log: log, Created: created}, nil
+}
+
+func hold(o Options) (s *sandbox.Stored, created bool, err error) {
+	// A session that exists and is named needs no workspace.
+	if o.Name != "" && o.Workspace == "" && !o.New {
+		s, err := o.Store.Open(o.Name)
+		if err == nil || !errors.Is(err, sandbox.ErrNoSession) {
+			return s, false, err
+		}
+	}
+	workspace, err := sandbox.ResolveWorkspace(o.Workspace)
+	if err != nil {
+		return nil, false, err
+	}
+	if o.Name == "" {
+		o.Name = SessionName(workspace)
+	}
+	for {
+		if !o.New {
+			s, err := o.Store.Open(o.Name)
+			if err == nil {
+				if err = o.fits(s, workspace); err != nil {
+					s.Close()
+				}
+				return s, false, err
+			}
+			if !errors.Is(err, sandbox.ErrNoSession) {
+				return nil, false, err
+			}
+		}
+		s, err := o.create(workspace)
+		if errors.Is(err, sandbox.ErrExists) && !o.New {
+			continue // another process was faster
+		}
+		return s, true, err
+	}
+}
+
+// fits reports whether a session is what was asked for.
+func (o *Options) fits(s *sandbox.Stored, workspace string) error {
+	switch {
+	case s.Workspace != workspace:
+		return fmt.Errorf("the session %s is of the workspace %s, not %s; take another name", s.Name, s.Workspace, workspace)
+	case o.Mode != "" && o.Mode != s.Mode:
+		return fmt.Errorf("the session %s was created with --workspace %s; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Mode, s.Name)
+	case len(o.Expose) > 0 && !reflect.DeepEqual(o.Expose, s.Expose), len(o.Denied) > 0 && !slices.Equal(o.Denied, s.Denied):
+		return fmt.Errorf("the session %s was created with other --expose or denied paths; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Name)
+	}
+	return nil
+}
+
+func (o *Options) create(workspace string) (*sandbox.Stored, error) {
+	settings := sandbox.Settings{
+		Name: o.Name, Workspace: workspace, Mode: o.Mode, Image: Image, Driver: o.Driver.Name(),
+		Expose: o.Expose, Denied: o.Denied,
+		ReadOnly: append(permission.ProtectedIn(workspace), o.ReadOnly...),
+	}
+	switch settings.Mode {
+	case "":
+		settings.Mode = sandbox.Cow
+	case sandbox.Direct:
+		if len(o.Denied) > 0 {
+			return nil, errors.New("denied paths need --workspace cow: in the real directory nothing can be hidden")
+		}
+		settings.Absent = permission.ProtectedMissing(workspace)
+	case sandbox.Cow:
+	default:
+		return nil, fmt.Errorf("no workspace mode %q: use cow or direct", settings.Mode)
+	}
+	return o.Store.Create(settings)
+}
+
+// Changes reads what the session did to its workspace.
+func (s *Stored) Changes(ctx context.Context) (*sandbox.Changes, error) {
+	return s.Stored.Changes(ctx, Protected)
+}
+
+// Protected reports whether a path of a workspace leaves only if it is named.
+func Protected(path string) bool { return permission.Protected(path) != "" }
+
+// Apply carries out changes in the workspace, on record: what is to be applied
+// before, and what was after.
+func (s *Stored) Apply(ctx context.Context, c *sandbox.Changes, o sandbox.ApplyOptions) (*changeset.Report, error) {
+	return recordApply(ctx, s.log, c, o, s.Stored.Apply)
+}
+
+func recordApply(
+	ctx context.Context, log *audit.Log, c *sandbox.Changes, o sandbox.ApplyOptions,
+	apply func(context.Context, *sandbox.Changes, sandbox.ApplyOptions) (*changeset.Report, error),
+) (*changeset.Report, error) {
+	digest, err := c.Digest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	detail := map[string]any{"change_set": digest, "paths": o.Paths, "force": o.Force, "atomic": o.Atomic}
+	if err := log.Write(audit.Record{Kind: audit.KindEvent, Event: "apply", Detail: detail}, true); err != nil {
+		return nil, err
+	}
+	report, err := apply(ctx, c, o)
+	detail = map[string]any{"change_set": digest}
+	if report != nil {
+		detail["report"] = report
+	}
+	if err != nil {
+		detail["error"] = err.Error()
+	}
+	return report, errors.Join(err, log.Write(audit.Record{Kind: audit.KindEvent, Event: "applied", Detail: detail}, true))
+}
+
+// Discard takes changes out of the session, on record.
+func (s *Stored) Discard(ctx context.Context, paths []string) error {
+	detail := map[string]any{"paths": paths}
+	if err := s.log.Write(audit.Record{Kind: audit.KindEvent, Event: "discard", Detail: detail}, true); err != nil {
+		return err
+	}
+	return s.Stored.Discard(ctx, paths)
+}
+
+// Close lets go of the session.
+func (s *Stored) Close() error { return errors.Join(s.log.Close(), s.Stored.Close()) }
+
+// Remove removes the session; its record is kept.
+func (s *Stored) Remove() error {
+	err := s.log.Write(audit.Record{Kind: audit.KindClose, Event: "remove"}, true)
+	return errors.Join(err, s.log.Close(), s.Stored.Remove())
+}
+
+// A Session is live, and all that happens in it goes on record.
+type Session struct {
+	*sandbox.Session
+	stored *Stored
+	log    *audit.Log
+}
+
+// Open opens a session, or creates it, and makes it live.
+func Open(ctx context.Context, o Options) (*Session, error) {
+	s, err := Hold(o)
+	if err != nil {
+		return nil, err
+	}
+	live, err := s.Start(ctx, o)
+	if err != nil {
+		if s.Created {
+			err = errors.Join(err, s.Remove())
+		} else {
+			err = errors.Join(err, s.Close())
+		}
+		return nil, err
+	}
+	return live, nil
+}
+
+// Start makes a held session live. The session takes the other over: closing it
+// closes both.
+func (s *Stored) Start(ctx context.Context, o Options) (*Session, error) {
+	env := o.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	live, err := s.Stored.Start(ctx, sandbox.StartOptions{Driver: o.Driver, Limits: o.Limits, Env: env})
+	if err != nil {
+		return nil, err
+	}
+	err = s.log.Write(audit.Record{
+		Kind: audit.KindOpen, Image: Image, Mechanisms: live.Mechanisms(),
+		Detail: map[string]any{
+			"workspace": s.Workspace, "mode": s.Mode, "driver": s.Driver, "expose": s.Expose,
+			"denied": s.Denied, "read_only": s.ReadOnly, "limits": o.Limits,
+		},
+	}, false)
+	if err != nil {
+		return nil, errors.Join(err, live.Close())
+	}
+	return &Session{Session: live, stored: s, log: s.log}, nil
+}
+
+// Stored returns the session as it lies on disk.
+func (s *Session) Stored() *Stored { return s.stored }
+
+// Apply is [Stored.Apply] for a live session in which nothing runs.
+func (s *Session) Apply(ctx context.Context, c *sandbox.Changes, o sandbox.ApplyOptions) (*changeset.Report, error) {
+	return recordApply(ctx, s.log, c, o, s.Session.Apply)
+}
+
+// Changes reads what the session did to its workspace.
+func (s *Session) Changes(ctx context.Context) (*sandbox.Changes, error) {
+	return s.Session.Changes(ctx, Protected)
+}
+
+// End ends every process of the session and lets go of nothing else, so that
+// its changes can be applied.
+func (s *Session) End() (*Stored, error) {
+	err := s.Session.Close()
+	return s.stored, errors.Join(err, s.log.Write(audit.Record{Kind: audit.KindClose}, false))
+}
+
+// Close ends every process of the session and lets go of it.
+func (s *Session) Close() error {
+	stored, err := s.End()
+	return errors.Join(err, stored.Close())
+}
