@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sallyport/sallyport/pipeline/audit"
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/changeset"
+)
+
+func auditCommand() *cli.Command {
+	which := []cli.Flag{
+		&cli.StringFlag{Name: "session", Usage: "only the session of this `NAME` or ID", DefaultText: "all, also removed ones"},
+		jsonFlag(),
+	}
+	return &cli.Command{
+		Name:  "audit",
+		Usage: "list what was decided and done, and check that the record is whole",
+		Description: "Each session has a record: a line for each decision, written before the call runs, and one for what came\n" +
+			"of it. Each names the hash of the one before it, so that no line can be changed or removed unseen.",
+		HideHelpCommand: true,
+		Flags:           which,
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usageError(c, "no command %q", c.Args().First())
+			}
+			return listRecords(c)
+		},
+		Subcommands: []*cli.Command{
+			{Name: "ls", Usage: "list the records", Flags: which, Action: listRecords},
+			{
+				Name: "verify", Usage: "follow the chain of hashes",
+				Description: "Prints the hash of the newest record of each session. Kept elsewhere and given with --head, it proves\n" +
+					"that the end was not cut off either.",
+				Flags:  append(which, &cli.StringFlag{Name: "head", Usage: "the `HASH` of a record that must be there"}),
+				Action: verifyRecords,
+			},
+		},
+	}
+}
+
+// recordFiles are the records of sessions: of those that exist, and of those
+// that were removed.
+func recordFiles(c *cli.Context) (map[string]string, []string, error) {
+	store, err := openStore()
+	if err != nil {
+		return nil, nil, err
+	}
+	files := make(map[string]string) // name to path
+	var order []string
+	add := func(name, id, path string) {
+		if want := c.String("session"); want != "" && want != name && want != id {
+			return
+		}
+		if _, taken := files[name]; taken {
+			name += "-" + id
+		}
+		files[name] = path
+		order = append(order, name)
+	}
+	removed, err := filepath.Glob(filepath.Join(store.RecordDir(), "*.jsonl"))
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := store.List()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range list {
+		add(s.Name, s.ID, filepath.Join(s.Dir(), sandbox.RecordFile))
+	}
+	for _, path := range removed {
+		base := strings.TrimSuffix(filepath.Base(path), ".jsonl")
+		if i := strings.LastIndexByte(base, '-'); i > 0 {
+			add(base[:i], base[i+1:], path)
+		}
+	}
+	if len(order) == 0 && c.String("session") != "" {
+		return nil, nil, fmt.Errorf("there is no record of a session %s; see sallyport audit", c.String("session"))
+	}
+	return files, order, nil
+}
+
+func listRecords(c *cli.Context) error {
+	files, order, err := recordFiles(c)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	if !c.Bool("json") && len(order) > 0 {
+		fmt.Fprintln(w, "TIME\tSESSION\tWHAT\tDECISION\tRESULT")
+	}
+	var errs []error
+	for _, name := range order {
+		pending := make(map[string]*audit.Record) // decisions whose result is still to come
+		_, err := audit.ReadFile(files[name], func(r *audit.Record) error {
+			if c.Bool("json") {
+				return out.Encode(r)
+			}
+			if r.Kind == audit.KindDecision {
+				pending[r.Call] = r
+				return nil
+			}
+			printRecord(w, name, r, pending[r.Call])
+			delete(pending, r.Call)
+			return nil
+		})
+		for _, r := range pending {
+			printRecord(w, name, r, r)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("the record of session %s: %w", name, err))
+		}
+	}
+	return errors.Join(append(errs, w.Flush())...)
+}
+
+func printRecord(w *tabwriter.Writer, name string, r, decision *audit.Record) {
+	what, decided, result := string(r.Kind), "", ""
+	if r.Event != "" {
+		what = r.Event
+	}
+	if decision != nil {
+		what = decision.Tool + " " + shortInput(decision.Input)
+		if d := decision.Decision; d != nil {
+			decided = d.Behavior + ": " + d.Reason
+		}
+	}
+	switch x := r.Result; {
+	case x == nil && r.Kind == audit.KindDecision:
+		result = "no result: it runs, or its process died"
+	case x == nil:
+	case x.Error != "":
+		result = x.Error
+	case x.Signal != "":
+		result = x.Signal
+	case x.Exit != nil:
+		result = fmt.Sprintf("exit %d", *x.Exit)
+	}
+	if x := r.Result; x != nil {
+		result += fmt.Sprintf(", %v", x.Duration.Round(100*time.Microsecond))
+		if n := len(x.Paths) + x.More; n > 0 {
+			result += fmt.Sprintf(", %s in the session", count(n, "change"))
+		}
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Time.Local().Format("2006-01-02 15:04:05.000"), name,
+		changeset.Printable(what), changeset.Printable(decided), changeset.Printable(result))
+}
+
+// shortInput shows an input in a few words.
+func shortInput(input json.RawMessage) string {
+	var command struct {
+		Args []string `json:"args"`
+	}
+	s := string(input)
+	if json.Unmarshal(input, &command) == nil && len(command.Args) > 0 {
+		s = strings.Join(command.Args, " ")
+	}
+	if r := []rune(s); len(r) > 60 {
+		s = string(r[:59]) + "…"
+	}
+	return s
+}
+
+func verifyRecords(c *cli.Context) error {
+	files, order, err := recordFiles(c)
+	if err != nil {
+		return err
+	}
+	want, found := c.String("head"), false
+	var errs []error
+	for _, name := range order {
+		report, err := audit.ReadFile(files[name], func(r *audit.Record) error {
+			found = found || r.Prev == want
+			return nil
+		})
+		if report == nil {
+			errs = append(errs, err)
+			continue
+		}
+		found = found || report.Head == want
+		line := struct {
+			Session string `json:"session"`
+			*audit.Report
+			OK    bool   `json:"ok"`
+			Error string `json:"error,omitempty"`
+		}{Session: name, Report: report, OK: err == nil}
+		if err != nil {
+			line.Error = err.Error()
+			errs = append(errs, fmt.Errorf("the record of session %s is broken: %w; the file is %s", name, err, files[name]))
+		}
+		if c.Bool("json") {
+			if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
+				return err
+			}
+			continue
+		}
+		if err == nil {
+			end := ""
+			if report.Open {
+				end = ", not closed: in use, or its process died"
+			}
+			fmt.Printf("%s: %s, whole%s\n  newest: %s\n", name, count(report.Records, "record"), end, report.Head)
+		}
+	}
+	if want != "" && !found {
+		errs = append(errs, fmt.Errorf("no record has the hash %s: the end was cut off, or it is of another session", want))
+	}
+	return errors.Join(errs...)
+}

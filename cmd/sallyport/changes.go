@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/changeset"
+)
+
+func diffCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "diff",
+		Usage:     "show what a session changed in its workspace",
+		ArgsUsage: "[PATH...]",
+		Description: "Shows the changes that have not been applied: a summary and a diff on a terminal, a patch for git apply\n" +
+			"elsewhere. Paths limit it to what is at and below them.",
+		Flags: append(sessionFlags(),
+			&cli.BoolFlag{Name: "stat", Usage: "show only the summary"},
+			&cli.BoolFlag{Name: "patch", Usage: "show only the patch"},
+			&cli.BoolFlag{Name: "no-pager", Usage: "do not page on a terminal"},
+			jsonFlag(),
+		),
+		Action: runDiff,
+	}
+}
+
+func runDiff(c *cli.Context) error {
+	s, err := looked(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Context
+	changes, err := s.Changes(ctx, protected)
+	if err != nil {
+		return err
+	}
+	defer changes.Close()
+	set, err := selected(changes, s, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return json.NewEncoder(os.Stdout).Encode(map[string]any{"session": s.Name, "changes": orEmpty(set)})
+	}
+	if len(set) == 0 {
+		fmt.Fprintf(os.Stderr, "sallyport: no changes in session %s\n", s.Name)
+		return nil
+	}
+	tty := term.IsTerminal(int(os.Stdout.Fd()))
+	out, done := io.Writer(os.Stdout), func() error { return nil }
+	if tty && !c.Bool("no-pager") && !c.Bool("stat") {
+		out, done = pager()
+	}
+	o := changeset.DiffOptions{Changes: set, Terminal: tty, Color: tty && os.Getenv("NO_COLOR") == ""}
+	if !c.Bool("patch") && (tty || c.Bool("stat")) {
+		err = changes.WriteStat(ctx, out, o)
+	}
+	if err == nil && !c.Bool("stat") {
+		if tty && !c.Bool("patch") {
+			fmt.Fprintln(out)
+		}
+		err = changes.WritePatch(ctx, out, o)
+	}
+	err = errors.Join(err, done())
+	if errors.Is(err, os.ErrClosed) || isBrokenPipe(err) {
+		return nil // the pager was left early
+	}
+	return err
+}
+
+func applyCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "apply",
+		Usage:     "carry out a session's changes in the real directory",
+		ArgsUsage: "[PATH...]",
+		Description: "Without paths, all changes are applied but those of protected paths, which must be named: git hooks and\n" +
+			"configuration, shell and editor configuration. What you have changed yourself since is never overwritten:\n" +
+			"such a change is a conflict, and stays in the session.",
+		Flags: append(sessionFlags(),
+			&cli.BoolFlag{Name: "atomic", Usage: "apply all or nothing"},
+			&cli.BoolFlag{Name: "force", Usage: "apply conflicts among the named PATHs too, replacing what is there"},
+			&cli.BoolFlag{Name: "n", Usage: "only say what would be applied"},
+			jsonFlag(),
+		),
+		Action: runApply,
+	}
+}
+
+func runApply(c *cli.Context) error {
+	if c.Bool("force") && !c.Args().Present() {
+		return usageError(c, "--force needs the paths that it is meant for")
+	}
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	s, err := stored(c)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	changes, err := s.Changes(ctx)
+	if err != nil {
+		return err
+	}
+	defer changes.Close()
+	paths, err := relative(s.Stored, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	if c.Bool("n") {
+		set, err := selected(changes, s.Stored, c.Args().Slice())
+		if err != nil {
+			return err
+		}
+		return changes.WriteStat(ctx, os.Stdout, changeset.DiffOptions{Changes: set, Terminal: true})
+	}
+	report, err := s.Apply(ctx, changes, sandbox.ApplyOptions{Paths: paths, Force: c.Bool("force"), Atomic: c.Bool("atomic")})
+	if report == nil {
+		return err
+	}
+	if c.Bool("json") {
+		if e := json.NewEncoder(os.Stdout).Encode(report); e != nil {
+			return e
+		}
+	} else {
+		printReport(os.Stdout, report)
+	}
+	if err != nil {
+		return err
+	}
+	if !clean(report) {
+		return exitCode(1)
+	}
+	return nil
+}
+
+func discardCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "discard",
+		Usage:       "throw a session's changes away",
+		ArgsUsage:   "PATH... | --all",
+		Description: "The session sees the real directory's own files again at the paths and below them.",
+		Flags: append(sessionFlags(),
+			&cli.BoolFlag{Name: "all", Usage: "discard all changes"},
+			jsonFlag(),
+		),
+		Action: runDiscard,
+	}
+}
+
+func runDiscard(c *cli.Context) error {
+	if c.Bool("all") == c.Args().Present() {
+		return usageError(c, "name paths, or use --all")
+	}
+	ctx, stop := interruptible(c.Context)
+	defer stop()
+	s, err := stored(c)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	paths, err := relative(s.Stored, c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	changes, err := s.Changes(ctx)
+	if err != nil {
+		return err
+	}
+	set, err := selected(changes, s.Stored, c.Args().Slice())
+	if err != nil {
+		return errors.Join(err, changes.Close())
+	}
+	names := make([]string, len(set))
+	for i, change := range set {
+		names[i] = change.Path
+	}
+	changes.Close()
+	if err := s.Discard(ctx, paths); err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return json.NewEncoder(os.Stdout).Encode(map[string]any{"discarded": names})
+	}
+	fmt.Printf("discarded %s\n", count(len(names), "change"))
+	return nil
+}
+
+// relative turns paths that a user typed into paths of the workspace. They may
+// be relative to the current directory when that is in the workspace, else to
+// the workspace.
+func relative(s *sandbox.Stored, args []string) ([]string, error) {
+	dir := s.Workspace
+	if wd, err := os.Getwd(); err == nil {
+		if _, err := s.Relative(wd, "/"); err == nil {
+			dir = wd
+		}
+	}
+	var paths []string
+	for _, arg := range args {
+		path, err := s.Relative(arg, dir)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// selected are the changes at and below the paths; all without any. A path that
+// selects none is an error.
+func selected(c *sandbox.Changes, s *sandbox.Stored, args []string) ([]*changeset.Change, error) {
+	paths, err := relative(s, args)
+	if err != nil || len(paths) == 0 {
+		return c.Set.Changes, err
+	}
+	used := make([]bool, len(paths))
+	var set []*changeset.Change
+	for _, change := range c.Set.Changes {
+		in := false
+		for i, p := range paths {
+			if p == "." || change.Path == p || strings.HasPrefix(change.Path, p+"/") || change.From == p {
+				used[i], in = true, true
+			}
+		}
+		if in {
+			set = append(set, change)
+		}
+	}
+	for i, u := range used {
+		if !u && paths[i] != "." {
+			return nil, fmt.Errorf("nothing is changed at %s in session %s; see sallyport diff --stat", args[i], s.Name)
+		}
+	}
+	return set, nil
+}
+
+func orEmpty(set []*changeset.Change) []*changeset.Change {
+	if set == nil {
+		return []*changeset.Change{}
+	}
+	return set
+}
+
+// printReport says what became of the changes.
+func printReport(w io.Writer, r *changeset.Report) {
+	for _, path := range r.Applied {
+		fmt.Fprintf(w, "applied   %s\n", changeset.Printable(path))
+	}
+	list := func(what string, problems []changeset.Problem) {
+		for _, p := range problems {
+			fmt.Fprintf(w, "%s %s: %s\n", what, changeset.Printable(p.Path), changeset.Printable(p.Reason))
+		}
+	}
+	list("refused  ", r.Refused)
+	list("conflict ", r.Conflicts)
+	list("failed   ", r.Failed)
+	for _, path := range r.Left {
+		fmt.Fprintf(w, "left      %s: the old of a file that has been written to meanwhile\n", changeset.Printable(path))
+	}
+	if len(r.Conflicts) > 0 {
+		fmt.Fprintln(w, "conflicts stay in the session: compare with sallyport diff PATH, then sallyport apply --force PATH or discard PATH")
+	}
+	if len(r.Applied)+len(r.Refused)+len(r.Conflicts)+len(r.Failed) == 0 {
+		fmt.Fprintln(w, "nothing to apply")
+	}
+}
+
+// clean reports whether all that was to be applied was.
+func clean(r *changeset.Report) bool {
+	return len(r.Refused)+len(r.Conflicts)+len(r.Failed) == 0
+}
+
+// askApply shows the changes and asks whether to carry them out.
+func askApply(c *sandbox.Changes, workspace string) (bool, error) {
+	ctx := context.Background()
+	o := changeset.DiffOptions{Changes: c.Set.Changes, Terminal: true, Color: os.Getenv("NO_COLOR") == ""}
+	if err := c.WriteStat(ctx, os.Stderr, o); err != nil {
+		return false, err
+	}
+	for {
+		switch ask(fmt.Sprintf("Apply to %s? [y]es, [N]o, [d]iff ", workspace)) {
+		case "y":
+			return true, nil
+		case "d":
+			out, done := pager()
+			err := errors.Join(c.WritePatch(ctx, out, o), done())
+			if err != nil && !isBrokenPipe(err) {
+				return false, err
+			}
+		default:
+			return false, nil
+		}
+	}
+}
+
+// pager starts the user's pager, and returns what to write to and what to call
+// at the end. Without one, it is standard output.
+func pager() (io.Writer, func() error) {
+	name := os.Getenv("PAGER")
+	if name == "" {
+		name = "less"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil || name == "cat" {
+		return os.Stdout, func() error { return nil }
+	}
+	cmd := exec.Command(path)
+	cmd.Env = append(os.Environ(), "LESS=FRX", "LESSSECURE=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil || cmd.Start() != nil {
+		return os.Stdout, func() error { return nil }
+	}
+	return in, func() error { return errors.Join(in.Close(), cmd.Wait()) }
+}

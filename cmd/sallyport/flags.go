@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sallyport/sallyport/pipeline"
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/native"
+)
+
+// Flags that say which session is meant.
+func sessionFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "w", Usage: "the workspace `DIR`", DefaultText: "the current directory"},
+		&cli.StringFlag{Name: "session", Usage: "the session's `NAME`", DefaultText: "that of the workspace"},
+	}
+}
+
+func jsonFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print JSON"}
+}
+
+// Flags that say what a session is created with and limited to.
+func boxFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "workspace", Usage: "`cow`: changes stay in the session until they are applied; direct: the real directory is writable", DefaultText: "cow"},
+		&cli.StringSliceFlag{Name: "expose", Usage: "show the session `DIR` too, read-only, or with DIR:cow with a private layer to write to; or a preset: " + strings.Join(sandbox.Presets(), ", ")},
+		&cli.StringSliceFlag{Name: "deny", Usage: "hide a path of the workspace, `Read(PATH)`, or make it read-only, Edit(PATH)"},
+		&cli.StringFlag{Name: "memory", Usage: "limit the session's memory to `SIZE` (512m, 4g)", DefaultText: "3/4 of the machine's"},
+		&cli.Float64Flag{Name: "cpus", Usage: "limit the session to `N` processors", DefaultText: "no limit"},
+		&cli.Int64Flag{Name: "pids", Usage: "limit the session to `N` processes and threads", DefaultText: strconv.Itoa(sandbox.DefaultPids)},
+		&cli.StringFlag{Name: "disk", Usage: "limit what the session's layers hold to `SIZE`", DefaultText: "10g"},
+	}
+}
+
+// options reads the flags of sessionFlags and, where a command has them,
+// boxFlags.
+func options(c *cli.Context) (pipeline.Options, error) {
+	o := pipeline.Options{Name: c.String("session"), Workspace: c.String("w"), Driver: native.Driver{}}
+	store, err := openStore()
+	if err != nil {
+		return o, err
+	}
+	o.Store = store
+	o.Mode = sandbox.WorkspaceMode(c.String("workspace"))
+	o.Limits.CPUs, o.Limits.Pids = c.Float64("cpus"), c.Int64("pids")
+	if o.Limits.Memory, err = size(c.String("memory")); err != nil {
+		return o, usageError(c, "--memory: %w", err)
+	}
+	if o.Limits.Disk, err = size(c.String("disk")); err != nil {
+		return o, usageError(c, "--disk: %w", err)
+	}
+	if c.IsSet("cpus") && o.Limits.CPUs <= 0 || c.IsSet("pids") && o.Limits.Pids <= 0 {
+		return o, usageError(c, "a limit must be more than 0")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "/nonexistent"
+	}
+	for _, arg := range c.StringSlice("expose") {
+		e, err := sandbox.ResolveExpose(arg, home, os.Getenv)
+		if err != nil {
+			return o, err
+		}
+		o.Expose = append(o.Expose, *e)
+	}
+	return o, denials(c, &o)
+}
+
+// denials reads --deny.
+func denials(c *cli.Context, o *pipeline.Options) error {
+	for _, rule := range c.StringSlice("deny") {
+		tool, rest, ok := strings.Cut(rule, "(")
+		path, closed := strings.CutSuffix(rest, ")")
+		if !ok || !closed || path == "" || tool != "Read" && tool != "Edit" {
+			return usageError(c, "--deny %s: use Read(PATH) or Edit(PATH)", rule)
+		}
+		if strings.ContainsAny(path, "*?[") {
+			return usageError(c, "--deny %s: patterns are not supported, name each path", rule)
+		}
+		workspace, err := sandbox.ResolveWorkspace(o.Workspace)
+		if err != nil {
+			return err
+		}
+		settings := sandbox.Settings{Workspace: workspace}
+		rel, err := settings.Relative(strings.TrimPrefix(path, "./"), workspace)
+		if err != nil || rel == "." {
+			return usageError(c, "--deny %s: name a path in the workspace", rule)
+		}
+		if tool == "Read" {
+			o.Denied = append(o.Denied, workspace+"/"+rel)
+		} else {
+			o.ReadOnly = append(o.ReadOnly, workspace+"/"+rel)
+		}
+	}
+	return nil
+}
+
+// size reads a number of bytes with an optional unit.
+func size(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	number := strings.TrimRight(strings.ToLower(s), "bi")
+	shift := 0
+	if number != "" {
+		if i := strings.IndexByte("kmgt", number[len(number)-1]); i >= 0 {
+			shift, number = 10*(i+1), number[:len(number)-1]
+		}
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	n := f * float64(int64(1)<<shift)
+	if err != nil || f <= 0 || n >= 1<<62 {
+		return 0, fmt.Errorf("%q is no size: use a number of bytes, or one with k, m, g or t", s)
+	}
+	return int64(n), nil
+}
+
+// stored holds the session that the flags name. It must exist.
+func stored(c *cli.Context) (*pipeline.Stored, error) {
+	o, err := options(c)
+	if err != nil {
+		return nil, err
+	}
+	name, err := sessionName(&o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := pipeline.Hold(pipeline.Options{Store: o.Store, Name: name, Driver: o.Driver})
+	return s, explainNone(err, name)
+}
+
+// looked reads the session that the flags name without holding it.
+func looked(c *cli.Context) (*sandbox.Stored, error) {
+	o, err := options(c)
+	if err != nil {
+		return nil, err
+	}
+	name, err := sessionName(&o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := o.Store.Look(name)
+	return s, explainNone(err, name)
+}
+
+func sessionName(o *pipeline.Options) (string, error) {
+	if o.Name != "" {
+		return o.Name, sandbox.CheckName(o.Name)
+	}
+	workspace, err := sandbox.ResolveWorkspace(o.Workspace)
+	return pipeline.SessionName(workspace), err
+}
+
+func explainNone(err error, name string) error {
+	if errors.Is(err, sandbox.ErrNoSession) {
+		return fmt.Errorf("there is no session %s: begin one with sallyport exec -- COMMAND, or see sallyport sessions ls", name)
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+// Command sallyport runs an AI agent's tool calls, and your own commands, in a
+// sealed container, and lets their effects out only as far as you allow.
+//
+// Rules of the terminal, for every command:
+//
+//   - What was asked for goes to standard output; everything else, also a hint
+//     or a question, to standard error.
+//   - Errors begin with "sallyport: " and say in one or two lines what failed,
+//     why, and what to do.
+//   - Names and contents that come out of a session are shown so that they
+//     cannot act on the terminal.
+//   - With --json, standard output is one JSON value, or for lists one a line.
+//   - The exit code is 0, or 1 for an error; exec has codes of its own (see
+//     exec.go).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sallyport/sallyport/internal/version"
+	"github.com/sallyport/sallyport/sandbox"
+)
+
+func main() {
+	err := newApp().Run(os.Args)
+	if err == nil {
+		return
+	}
+	var code exitCode
+	if errors.As(err, &code) {
+		os.Exit(int(code))
+	}
+	fmt.Fprintln(os.Stderr, "sallyport:", err)
+	os.Exit(1)
+}
+
+// An exitCode is the exit code of a command that has said all there is to say.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+func newApp() *cli.App {
+	return &cli.App{
+		Name:    "sallyport",
+		Usage:   "run an agent's commands in a sealed box, and let out what you approve",
+		Version: version.Version,
+		Description: "A session is a box around one workspace. Commands run inside see the machine's programs and\n" +
+			"the workspace, no network, no home directory and no secrets; what they change stays in the\n" +
+			"session until you apply it.\n\n" +
+			"   sallyport exec -- make test     run a command in the session of this directory\n" +
+			"   sallyport diff                  show what it changed\n" +
+			"   sallyport apply                 carry that out in the real directory",
+		EnableBashCompletion:   true,
+		UseShortOptionHandling: true,
+		HideHelpCommand:        true,
+		// Commands return errors; main prints them.
+		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return fmt.Errorf("%w; see sallyport --help", err)
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return fmt.Errorf("no command %q%s; see sallyport --help", c.Args().First(), nearest(c.Args().First(), c.App))
+			}
+			return cli.ShowAppHelp(c)
+		},
+		Commands: []*cli.Command{
+			execCommand(), diffCommand(), applyCommand(), discardCommand(),
+			sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
+		},
+	}
+}
+
+// nearest suggests the command that a mistyped one begins like.
+func nearest(typed string, app *cli.App) string {
+	best, bestLen := "", 1
+	for _, cmd := range app.Commands {
+		n := 0
+		for n < len(typed) && n < len(cmd.Name) && typed[n] == cmd.Name[n] {
+			n++
+		}
+		if n > bestLen {
+			best, bestLen = cmd.Name, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %q?", best)
+}
+
+func openStore() (*sandbox.Store, error) { return sandbox.OpenStore("") }
+
+// interruptible returns a context that ends with the first SIGINT or SIGTERM.
+// A second one ends the process at once.
+func interruptible(ctx context.Context) (context.Context, func()) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+// usageError is what a command returns that was called wrongly.
+func usageError(c *cli.Context, format string, args ...any) error {
+	return fmt.Errorf("%s: %w; see sallyport %s --help", c.Command.HelpName, fmt.Errorf(format, args...), c.Command.Name)
+}

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline"
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/native"
+)
+
+func sessionsCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "sessions",
+		Usage: "list, show and remove sessions",
+		Description: "A session is a directory: its layers, settings and record. It is live while a process holds it; its\n" +
+			"processes end with that one, and the next command starts it again.",
+		HideHelpCommand: true,
+		Subcommands: []*cli.Command{
+			{Name: "ls", Usage: "list the sessions", Flags: []cli.Flag{jsonFlag()}, Action: listSessions},
+			{Name: "show", Usage: "show all of one session", ArgsUsage: "[NAME]", Flags: append(sessionFlags()[:1], jsonFlag()), Action: showSession},
+			{
+				Name: "rm", Usage: "remove sessions", ArgsUsage: "NAME...",
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "also if they have changes that were not applied"}, jsonFlag()},
+				Action: removeSessions,
+			},
+			{
+				Name: "prune", Usage: "remove all sessions that nobody uses and that have no changes",
+				Flags: []cli.Flag{
+					&cli.DurationFlag{Name: "older", Usage: "only those made longer than `TIME` ago"},
+					&cli.BoolFlag{Name: "changed", Usage: "also those with changes that were not applied"},
+					&cli.BoolFlag{Name: "n", Usage: "only say what would be removed"},
+					jsonFlag(),
+				},
+				Action: pruneSessions,
+			},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usageError(c, "no command %q", c.Args().First())
+			}
+			return listSessions(c)
+		},
+	}
+}
+
+// sessionInfo is what is shown of a session.
+type sessionInfo struct {
+	Name      string                `json:"name"`
+	ID        string                `json:"id"`
+	Workspace string                `json:"workspace"`
+	Mode      sandbox.WorkspaceMode `json:"mode"`
+	Driver    string                `json:"driver"`
+	Image     string                `json:"image"`
+	Created   time.Time             `json:"created"`
+	Live      bool                  `json:"live"`
+	Owner     *sandbox.Owner        `json:"owner,omitempty"`
+	Changes   int                   `json:"changes"`         // -1 when they cannot be read
+	Error     string                `json:"error,omitempty"` // why not
+}
+
+func protected(path string) bool { return permission.Protected(path) != "" }
+
+func infoOf(c *cli.Context, s *sandbox.Stored) sessionInfo {
+	info := sessionInfo{
+		Name: s.Name, ID: s.ID, Workspace: s.Workspace, Mode: s.Mode,
+		Driver: s.Driver, Image: s.Image, Created: s.Created,
+	}
+	if owner, live := s.Owner(); live {
+		info.Live, info.Owner = true, &owner
+	}
+	if s.Mode != sandbox.Cow {
+		return info
+	}
+	changes, err := s.Changes(c.Context, protected)
+	if err != nil {
+		info.Changes, info.Error = -1, err.Error()
+		return info
+	}
+	defer changes.Close()
+	info.Changes = len(changes.Set.Changes)
+	return info
+}
+
+func listSessions(c *cli.Context) error {
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	list, err := store.List()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		out := json.NewEncoder(os.Stdout)
+		for _, s := range list {
+			if err := out.Encode(infoOf(c, s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(os.Stderr, "sallyport: no sessions; begin one with sallyport exec -- COMMAND")
+		return nil
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tWORKSPACE\tMODE\tCHANGES\tSTATE\tCREATED")
+	for _, s := range list {
+		info := infoOf(c, s)
+		state := "idle"
+		if info.Live {
+			state = fmt.Sprintf("live (process %d)", info.Owner.PID)
+		}
+		changes := fmt.Sprint(info.Changes)
+		if info.Changes < 0 {
+			changes = "?"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", info.Name, info.Workspace, info.Mode, changes, state, age(info.Created))
+	}
+	return w.Flush()
+}
+
+func age(t time.Time) string {
+	switch d := time.Since(t); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh ago", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd ago", int(d.Hours()/24))
+	}
+}
+
+func showSession(c *cli.Context) error {
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	name := c.Args().First()
+	if name == "" {
+		if name, err = sessionName(&pipeline.Options{Workspace: c.String("w")}); err != nil {
+			return err
+		}
+	}
+	s, err := store.Look(name)
+	if err != nil {
+		return explainNone(err, name)
+	}
+	info := infoOf(c, s)
+	usage, err := s.Usage()
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return json.NewEncoder(os.Stdout).Encode(struct {
+			sessionInfo
+			Directory string            `json:"directory"`
+			Expose    []sandbox.Exposed `json:"expose,omitempty"`
+			Denied    []string          `json:"denied,omitempty"`
+			ReadOnly  []string          `json:"read_only,omitempty"`
+			Usage     sandbox.Usage     `json:"usage"`
+		}{info, s.Dir(), s.Expose, s.Denied, s.ReadOnly, usage})
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("name", "%s", s.Name)
+	row("id", "%s", s.ID)
+	row("workspace", "%s (%s)", s.Workspace, s.Mode)
+	row("driver", "%s, image %s", s.Driver, s.Image)
+	row("created", "%s (%s)", s.Created.Local().Format(time.DateTime), age(s.Created))
+	if info.Live {
+		row("state", "live: process %d (%s), since %s", info.Owner.PID, info.Owner.Command, info.Owner.Since.Local().Format(time.DateTime))
+	} else {
+		row("state", "idle")
+	}
+	if info.Changes >= 0 {
+		row("changes", "%d", info.Changes)
+	} else {
+		row("changes", "unknown: %s", info.Error)
+	}
+	for _, l := range usage.Layers {
+		row("layer "+l.Name, "%s, %s", count(int(l.Files), "file"), bytesText(l.Bytes))
+	}
+	for _, e := range s.Expose {
+		for _, d := range e.Dirs {
+			how := "read-only"
+			if d.Cow {
+				how = "with a private layer"
+			}
+			row("exposed", "%s, %s", d.Path, how)
+		}
+	}
+	for _, path := range s.Denied {
+		row("denied", "%s", path)
+	}
+	for _, path := range s.ReadOnly {
+		row("read-only", "%s", path)
+	}
+	row("directory", "%s", s.Dir())
+	return w.Flush()
+}
+
+func bytesText(n int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
+// removed is one line of what rm and prune --json print.
+type removed struct {
+	Name    string `json:"name"`
+	Removed bool   `json:"removed"`
+	Why     string `json:"why,omitempty"` // it was not
+}
+
+func (r removed) print(c *cli.Context) error {
+	if c.Bool("json") {
+		return json.NewEncoder(os.Stdout).Encode(r)
+	}
+	if r.Removed {
+		fmt.Println("removed", r.Name)
+	}
+	return nil
+}
+
+func removeSessions(c *cli.Context) error {
+	if !c.Args().Present() {
+		return usageError(c, "name the sessions to remove")
+	}
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range c.Args().Slice() {
+		err := removeSession(c, store, name, c.Bool("force"))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err := (removed{Name: name, Removed: true}).print(c); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// errHasChanges is why a session is not removed.
+var errHasChanges = errors.New("has changes that were not applied")
+
+func removeSession(c *cli.Context, store *sandbox.Store, name string, changed bool) error {
+	s, err := pipeline.Hold(pipeline.Options{Store: store, Name: name, Driver: native.Driver{}})
+	if err != nil {
+		return explainNone(err, name)
+	}
+	if !changed {
+		info := infoOf(c, s.Stored)
+		if info.Changes != 0 {
+			return errors.Join(fmt.Errorf("the session %s %w: see sallyport diff --session %s, or use --force", name, errHasChanges, name), s.Close())
+		}
+	}
+	return s.Remove()
+}
+
+func pruneSessions(c *cli.Context) error {
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	if err := store.Sweep(); err != nil {
+		return err
+	}
+	list, err := store.List()
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if time.Since(s.Created) < c.Duration("older") {
+			continue
+		}
+		r := removed{Name: s.Name}
+		switch _, live := s.Owner(); {
+		case live:
+			r.Why = "in use"
+		case !c.Bool("changed") && infoOf(c, s).Changes != 0:
+			r.Why = errHasChanges.Error()
+		case c.Bool("n"):
+			r.Why = "would be removed"
+			if !c.Bool("json") {
+				fmt.Println("would remove", s.Name)
+			}
+		default:
+			if err := removeSession(c, store, s.Name, c.Bool("changed")); err != nil {
+				r.Why = err.Error()
+			} else {
+				r.Removed = true
+			}
+		}
+		if err := r.print(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
