@@ -3,9 +3,11 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/sallyport/sallyport/internal/beneath"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 )
 
@@ -28,8 +30,9 @@ type running struct {
 	layers *openLayers
 }
 
-func newRunning(ctx context.Context, s *Session) (*running, error) {
-	r := &running{s: s}
+// newRunning begins the account of a session whose view was mounted since a time.
+func newRunning(ctx context.Context, s *Session, mounted changeset.Time) (*running, error) {
+	r := &running{s: s, freshened: time.Now()}
 	if s.Mode != Cow || s.parent != nil {
 		return r, nil
 	}
@@ -46,7 +49,26 @@ func newRunning(ctx context.Context, s *Session) (*running, error) {
 		r.close()
 		return nil, err
 	}
+	if err := r.bases.Begin(changeset.Times{Call: mounted, Fresh: mounted}); err != nil {
+		r.close()
+		return nil, err
+	}
 	return r, nil
+}
+
+// workspaceTime is the time by the clock of the workspace's file system; zero
+// where that has none to rely on.
+func (s *Session) workspaceTime() (changeset.Time, error) {
+	base, err := beneath.Open(s.Workspace)
+	if err != nil {
+		return changeset.Time{}, fmt.Errorf("the workspace: %w", err)
+	}
+	defer base.Close()
+	now, err := changeset.View{Layers: []changeset.Layer{{Dir: base}}}.Clock()
+	if errors.Is(err, changeset.ErrNoClock) {
+		err = nil
+	}
+	return now, err
 }
 
 func (r *running) close() {
@@ -95,8 +117,8 @@ func (r *running) fresh(ctx context.Context) error {
 	if err := r.scan(ctx); err != nil {
 		return err
 	}
-	now, err := r.layers.Lower.Clock()
-	if err != nil && !errors.Is(err, changeset.ErrNoClock) {
+	now, err := r.s.workspaceTime()
+	if err != nil {
 		return err
 	}
 	r.freshened = time.Now()

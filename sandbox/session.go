@@ -97,6 +97,10 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.watch, err = newDiskWatch(s); err != nil {
 		return err
 	}
+	mounted, err := s.workspaceTime()
+	if err != nil {
+		return err
+	}
 	s.containers, err = s.options.Driver.Start(ctx, &Start{
 		ID: s.ID, Dir: s.dir, Process: s.processSpec(), Switch: s.who.switched,
 		Resources: s.resources(), Required: s.options.Limits.given(),
@@ -105,7 +109,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.running, err = newRunning(ctx, s); err == nil {
+	if s.running, err = newRunning(ctx, s, mounted); err == nil {
 		_, err = s.open(ctx, Hand)
 	}
 	if err != nil {
