@@ -154,6 +154,9 @@ func (s *Stored) Apply(ctx context.Context, c *Changes, o ApplyOptions) (*change
 	if s.lock == nil {
 		return nil, errors.New("applying a session that is not held")
 	}
+	if c.layers.base == nil {
+		return &changeset.Report{}, nil // never started
+	}
 	journal, err := beneath.Open(s.dir)
 	if err != nil {
 		return nil, err

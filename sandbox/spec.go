@@ -153,7 +153,7 @@ func (l *layer) mount(userxattr bool) specs.Mount {
 		"nosuid", "nodev",
 		"lowerdir=" + strings.Join(lower, ":"), "upperdir=" + l.upper, "workdir=" + l.work,
 		// One behaviour everywhere, whatever the kernel's defaults are.
-		"index=off", "metacopy=off", "redirect_dir=off", "xino=off",
+		"index=off", "metacopy=off", "redirect_dir=nofollow", "xino=off",
 	}
 	if userxattr {
 		options = append(options, "userxattr")

@@ -328,7 +328,7 @@ func (l *lab) mount() {
 	}
 	opts := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s/work,index=off,metacopy=off,xino=off", lower, l.upper, l.dir)
 	if os.Getuid() == 0 {
-		opts += ",redirect_dir=off"
+		opts += ",redirect_dir=nofollow"
 	} else {
 		opts += ",redirect_dir=nofollow,userxattr"
 	}

@@ -116,13 +116,14 @@ func (f cgroupFS) newV1(c *cgroup, id string, r *specs.LinuxResources) error {
 	if err != nil {
 		return err
 	}
+	var dirs []moveV1
 	for _, sub := range subsystems {
 		own, err := nested(sub.Name())
 		if err != nil {
 			return err
 		}
 		own = filepath.Join(f.mount, string(sub.Name()), own)
-		c.dirs = append(c.dirs, moveV1{session: filepath.Join(own, cgroupParent, id), own: own})
+		dirs = append(dirs, moveV1{session: filepath.Join(own, cgroupParent, id), own: own})
 	}
 	at := func(name cgroup1.Name) (string, error) {
 		own, err := nested(name)
@@ -132,7 +133,7 @@ func (f cgroupFS) newV1(c *cgroup, id string, r *specs.LinuxResources) error {
 	if err != nil {
 		return fmt.Errorf("cgroup v1: %w", err)
 	}
-	c.v1 = cg
+	c.v1, c.dirs = cg, dirs
 	for _, limit := range held {
 		c.held[limit] = "cgroup v1"
 	}

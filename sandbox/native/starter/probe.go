@@ -79,7 +79,7 @@ func (p *Probe) run(state, workspace string) error {
 	p.Tmpfs = mount("tmpfs", merged, "tmpfs", "")
 	p.Proc = mount("proc", merged, "proc", "")
 	p.Devpts = mount("devpts", merged, "devpts", "newinstance,ptmxmode=0666")
-	options := "index=off,metacopy=off,redirect_dir=off,xino=off"
+	options := "index=off,metacopy=off,redirect_dir=nofollow,xino=off"
 	if os.Geteuid() != 0 {
 		options += ",userxattr"
 	}
