@@ -62,6 +62,13 @@ func asUser(run string, patterns []string) error {
 			return err
 		}
 	}
+	// What tests run is built here too (test/sallytest).
+	bin := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "bin")+"/", "./cmd/...")
+	bin.Env = append(os.Environ(), "CGO_ENABLED=0")
+	bin.Stderr = os.Stderr
+	if err := bin.Run(); err != nil {
+		return fmt.Errorf("building the binaries: %w", err)
+	}
 	packages, err := testPackages(patterns)
 	if err != nil {
 		return err
@@ -112,6 +119,7 @@ func runTest(dir, rel, binary, run string) ([]byte, error) {
 		"PATH=" + os.Getenv("PATH"), "LANG=" + os.Getenv("LANG"), "TERM=dumb",
 		"HOME=" + home, "USER=tester", "TMPDIR=" + filepath.Join(dir, "tmp"),
 		"GOCACHE=" + filepath.Join(home, "gocache"), "GOFLAGS=-mod=mod", "GOPROXY=off",
+		"SALLYPORT_TEST_BIN=" + filepath.Join(dir, "bin"),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	return cmd.CombinedOutput()
