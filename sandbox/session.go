@@ -50,9 +50,12 @@ type Session struct {
 	parent *Session // of a fork
 	forkID string
 
+	removing sync.WaitGroup // the layers of forks that have ended
+
 	mu     sync.Mutex
 	boxes  map[Box]*box
 	broken error // why the session is over; nil while it is not
+	left   error // what could not be removed
 }
 
 // A box is a container that has been opened.
@@ -255,7 +258,10 @@ func (s *Session) stop(why error) error {
 	if s.running != nil {
 		s.running.close()
 	}
-	return err
+	s.removing.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.left)
 }
 
 // Mechanisms says by what each part of the isolation is held.
