@@ -164,7 +164,7 @@ func (s *Session) open(ctx context.Context, b Box) (*box, error) {
 	}
 	spec, writable := s.hand, s.writable()
 	if b == Eye {
-		spec, writable = s.eye, []string{"/tmp", "/dev"}
+		spec, writable = s.eye, s.eyeWritable()
 	}
 	opened, err := s.greet(ctx, wire.NewClient(conn), spec, writable)
 	if err != nil {
@@ -205,6 +205,20 @@ func (s *Session) writable() []string {
 		paths = append(paths, s.Workspace)
 	}
 	return paths
+}
+
+// eyeWritable are the paths that a call in the eye may write: what is the eye's
+// own. Landlock allows what lies below a path whatever is mounted there, and the
+// mounts of the workspace and of what is exposed, though read-only, do not keep
+// anybody from writing to a FIFO in them. So where one of them lies below /tmp,
+// /tmp is not writable.
+func (s *Session) eyeWritable() []string {
+	for _, point := range s.mountpoints() {
+		if point != "/tmp" && within(point, "/tmp") {
+			return []string{"/dev"}
+		}
+	}
+	return []string{"/tmp", "/dev"}
 }
 
 // mountpoints are the paths that the root filesystem must have for the mounts

@@ -181,6 +181,9 @@ func (s *Session) eyeSpec(hand *specs.Spec) *specs.Spec {
 	eye.Linux = &linux
 	process := *hand.Process
 	process.Env = append(slices.Clone(process.Env), "GIT_OPTIONAL_LOCKS=0")
+	if !slices.Contains(s.eyeWritable(), "/tmp") {
+		process.Env = append(process.Env, "TMPDIR=/dev/shm")
+	}
 	eye.Process = &process
 	return &eye
 }
