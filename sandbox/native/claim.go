@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -100,8 +101,10 @@ func sweepDue(now time.Time) bool {
 }
 
 // sweep removes the cgroups that dead processes have left where this process
-// makes its own.
+// makes its own. Processes die with the host that they belonged to, but the
+// kernel may still be about it: it is given a moment.
 func (f cgroupFS) sweep() {
+	var left []string
 	for _, p := range f.parents() {
 		entries, err := os.ReadDir(p.dir)
 		if err != nil {
@@ -109,9 +112,16 @@ func (f cgroupFS) sweep() {
 		}
 		for _, e := range entries {
 			if e.IsDir() && strings.HasPrefix(e.Name(), p.prefix) {
-				removeLeftover(filepath.Join(p.dir, e.Name()))
+				left = append(left, filepath.Join(p.dir, e.Name()))
 			}
 		}
+	}
+	for wait := time.Millisecond; wait < 100*time.Millisecond; wait *= 2 {
+		left = slices.DeleteFunc(left, func(dir string) bool { return removeLeftover(dir) != unix.EBUSY })
+		if len(left) == 0 {
+			return
+		}
+		time.Sleep(wait)
 	}
 }
 
@@ -144,19 +154,13 @@ func (f cgroupFS) parents() []parent {
 	return nil
 }
 
-// removeLeftover removes a cgroup that nobody has claimed. Its processes die
-// with the host that they belonged to, but the kernel may still be about it.
-func removeLeftover(dir string) {
-	for wait := time.Millisecond; wait < 100*time.Millisecond; wait *= 2 {
-		c, err := lock(dir, unix.LOCK_EX|unix.LOCK_NB)
-		if err != nil {
-			return // somebody's, or gone
-		}
-		err = unix.Rmdir(dir)
-		c.release() // before waiting: the session may be started again
-		if err != unix.EBUSY {
-			return
-		}
-		time.Sleep(wait)
+// removeLeftover removes a cgroup, unless somebody has claimed it or a process is
+// in it.
+func removeLeftover(dir string) error {
+	c, err := lock(dir, unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil {
+		return err
 	}
+	defer c.release()
+	return unix.Rmdir(dir)
 }

@@ -149,7 +149,9 @@ func TestSweepPassesByWhatIsHeld(t *testing.T) {
 	if _, err := lock(dir, unix.LOCK_EX|unix.LOCK_NB); err != unix.EWOULDBLOCK {
 		t.Errorf("%v, want EWOULDBLOCK", err)
 	}
-	removeLeftover(dir)
+	if err := removeLeftover(dir); err != unix.EWOULDBLOCK {
+		t.Errorf("%v, want EWOULDBLOCK", err)
+	}
 	if _, err := os.Lstat(dir); err != nil {
 		t.Error(err)
 	}
