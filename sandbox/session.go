@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -51,6 +52,7 @@ type Session struct {
 	forkID string
 
 	removing sync.WaitGroup // the layers of forks that have ended
+	sweeping sync.WaitGroup // what dead processes have left in the store
 
 	mu     sync.Mutex
 	boxes  map[Box]*box
@@ -87,6 +89,10 @@ func (s *Stored) Start(ctx context.Context, o StartOptions) (*Session, error) {
 	live.env = sessionEnv(o.Env, live.who, s.Expose)
 	if err := live.start(ctx); err != nil {
 		return nil, err
+	}
+	if s.store.sweepDue(time.Now()) {
+		// What cannot be removed now is in nobody's way; sessions prune says why.
+		live.sweeping.Go(func() { s.store.Sweep() })
 	}
 	return live, nil
 }
@@ -245,7 +251,10 @@ func bytesOf(list []string) [][]byte {
 
 // Close ends every process of the session and returns when nothing of it is
 // left but its directory.
-func (s *Session) Close() error { return s.stop(ErrClosed) }
+func (s *Session) Close() error {
+	defer s.sweeping.Wait()
+	return s.stop(ErrClosed)
+}
 
 // ErrClosed is the error of calls in a session that was closed.
 var ErrClosed = errors.New("the session is closed")
