@@ -139,7 +139,7 @@ func (s *Session) Changes(ctx context.Context, protected Protected) (*Changes, e
 	if err != nil {
 		return nil, err
 	}
-	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Protected: protected})
+	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Protected: protected, Refuse: s.refuse})
 	if err != nil {
 		l.close()
 		return nil, err

@@ -40,6 +40,7 @@ type Session struct {
 	env       []string
 	userxattr bool
 	layers    []layer
+	unplaced  []string // denied paths whose directories do not exist
 	hand      *specs.Spec
 	eye       *specs.Spec
 	calls     *atomic.Uint64 // the number of the last call, of this session and its forks

@@ -310,6 +310,9 @@ func readSettings(dir string) (Settings, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("session.json: %w", err)
 	}
+	if err := s.check(filepath.Base(dir)); err != nil {
+		return s, fmt.Errorf("session.json: %w", err)
+	}
 	return s, nil
 }
 

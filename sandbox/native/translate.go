@@ -180,7 +180,11 @@ func overlaid(hand, other *specs.Spec, same func(h, o specs.Mount) bool, fresh f
 		}
 		if same(h, m) && !fresh(m) {
 			if slices.ContainsFunc(covered, func(dir string) bool { return below(m.Destination, dir) && m.Destination != dir }) {
-				mounts = append(mounts, &starter.Mount{Type: starter.Mount_KEEP, Destination: []byte(m.Destination)})
+				keep := &starter.Mount{Type: starter.Mount_KEEP, Destination: []byte(m.Destination)}
+				if slices.Contains(m.Options, "ro") {
+					keep.Attributes = unix.MOUNT_ATTR_RDONLY // it is the hand's, which may be writable
+				}
+				mounts = append(mounts, keep)
 			}
 			continue
 		}
