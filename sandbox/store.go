@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/internal/beneath"
+	"github.com/sallyport/sallyport/sandbox/changeset"
 )
 
 // A Store is the directory of all sessions of one user. There is no daemon:
@@ -348,7 +349,8 @@ func hold(dir, name string) (*Stored, error) {
 		}
 		return nil, fmt.Errorf("the lock of session %s: %w", name, err)
 	}
-	owner, err := json.Marshal(Owner{PID: os.Getpid(), Command: strings.Join(os.Args, " "), Since: time.Now().UTC()})
+	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
+	owner, err := json.Marshal(Owner{PID: os.Getpid(), Command: shortened(command), Since: time.Now().UTC()})
 	if err == nil {
 		if err = f.Truncate(0); err == nil {
 			_, err = f.WriteAt(owner, 0)
@@ -371,8 +373,17 @@ func readOwner(f *os.File) Owner {
 	buf := make([]byte, 4096)
 	n, _ := f.ReadAt(buf, 0)
 	json.Unmarshal(bytes.TrimSpace(buf[:n]), &owner)
-	owner.Command = owner.Command[:min(len(owner.Command), 80)]
+	owner.Command = shortened(owner.Command)
 	return owner
+}
+
+// shortened is a command line as it is shown.
+func shortened(s string) string {
+	const most = 80
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most-1]) + "…"
+	}
+	return changeset.Printable(s)
 }
 
 // Owner returns the process that holds the session, if one does.
