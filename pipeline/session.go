@@ -171,6 +171,9 @@ func (o *Options) create(workspace string) (*sandbox.Stored, error) {
 		if len(o.Denied) > 0 {
 			return nil, errors.New("denied paths need --workspace cow: in the real directory nothing can be hidden")
 		}
+		if links := permission.ProtectedLinks(workspace); len(links) > 0 {
+			return nil, fmt.Errorf("%s is a link, which cannot be protected in the real directory; use --workspace cow", links[0])
+		}
 		settings.Absent = permission.ProtectedMissing(workspace)
 	case sandbox.Cow:
 	default:

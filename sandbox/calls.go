@@ -122,6 +122,9 @@ func (r *running) fresh(ctx context.Context) error {
 		return err
 	}
 	r.freshened = time.Now()
+	if err := r.s.denyAppeared(); err != nil {
+		return fmt.Errorf("hiding denied paths: %w", err)
+	}
 	if err := r.s.containers.Refresh(ctx); err != nil {
 		return err
 	}
