@@ -25,9 +25,10 @@ type running struct {
 
 	freshened time.Time // when the view was last made fresh; zero before the first call
 
-	// Of a cow workspace that is not a fork's; else nil.
-	bases  *changeset.Bases
-	layers *openLayers
+	// Of a cow workspace that is not a fork's, until close; else nil.
+	layersMu sync.Mutex
+	bases    *changeset.Bases
+	layers   *openLayers
 }
 
 // newRunning begins the account of a session in which nothing has run yet.
@@ -67,9 +68,14 @@ func (s *Session) workspaceTime() (changeset.Time, error) {
 	return now, err
 }
 
+// close lets go of the layers. Calls may still be ending, whose changes are
+// recorded when the session starts again.
 func (r *running) close() {
+	r.layersMu.Lock()
+	defer r.layersMu.Unlock()
 	if r.layers != nil {
 		r.layers.close()
+		r.layers, r.bases = nil, nil
 	}
 }
 
@@ -105,7 +111,7 @@ func (r *running) begin(ctx context.Context) error {
 // which on it is known to have. It does nothing so soon after the last time that
 // no person can have done something in between and expect it to be seen.
 func (r *running) fresh(ctx context.Context) error {
-	if r.bases == nil || time.Since(r.freshened) < freshEnough {
+	if r.s.Mode != Cow || r.s.parent != nil || time.Since(r.freshened) < freshEnough {
 		return nil
 	}
 	// What was written since the last scan, when nothing should have run, is
@@ -127,6 +133,11 @@ func (r *running) fresh(ctx context.Context) error {
 		}
 	}
 	r.freshened = time.Now()
+	r.layersMu.Lock()
+	defer r.layersMu.Unlock()
+	if r.bases == nil {
+		return nil
+	}
 	return r.bases.Begin(changeset.Times{Call: now, Fresh: now})
 }
 
@@ -151,6 +162,8 @@ func (r *running) end(ctx context.Context, wrote, background bool) error {
 }
 
 func (r *running) scan(ctx context.Context) error {
+	r.layersMu.Lock()
+	defer r.layersMu.Unlock()
 	if r.bases == nil {
 		return nil
 	}
