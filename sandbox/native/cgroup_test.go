@@ -273,6 +273,7 @@ func TestCgroupReadOnly(t *testing.T) {
 	if err := os.Chmod(filepath.Join(f.mount, "a"), 0o555); err != nil {
 		t.Fatal(err)
 	}
+	defer os.Chmod(filepath.Join(f.mount, "a"), 0o755)
 	c, err := f.newCgroup("s", limits(), nil)
 	if err != nil {
 		t.Fatal(err)
