@@ -13,13 +13,6 @@ import (
 	"github.com/sallyport/sallyport/sandbox/native/starter"
 )
 
-const (
-	ro     = unix.MOUNT_ATTR_RDONLY
-	nosuid = unix.MOUNT_ATTR_NOSUID
-	nodev  = unix.MOUNT_ATTR_NODEV
-	noexec = unix.MOUNT_ATTR_NOEXEC
-)
-
 // show renders mounts one a line, so that tables can be read.
 func show(mounts []*starter.Mount) string {
 	var b strings.Builder
