@@ -98,11 +98,11 @@ func (s *Session) Exec(ctx context.Context, cmd Command) (*Exit, error) {
 	}
 	exit, err := s.exec(ctx, b, s.calls.Add(1), env, cmd)
 	background := exit == nil || exit.Background > 0
+	moved, moveErr := s.quarantine()
 	if exit != nil {
-		var moveErr error
-		exit.Quarantined, moveErr = s.quarantine()
-		err = errors.Join(err, moveErr)
+		exit.Quarantined = moved
 	}
+	err = errors.Join(err, moveErr)
 	return exit, errors.Join(err, s.running.end(ctx, cmd.Envelope.Box == Hand, background && cmd.Envelope.Box == Hand))
 }
 
@@ -265,5 +265,6 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelop
 	}
 	req := &wire.CallRequest{Call: s.calls.Add(1), Name: name, Input: input, Envelope: env}
 	result, err := b.client.Call(ctx, req, progress)
-	return result, errors.Join(s.over(err), s.running.end(ctx, e.Box == Hand, false))
+	_, moveErr := s.quarantine()
+	return result, errors.Join(s.over(err), moveErr, s.running.end(ctx, e.Box == Hand, false))
 }

@@ -40,6 +40,7 @@ type Session struct {
 	userxattr bool
 	layers    []layer
 	unplaced  []string // denied paths whose directories do not exist
+	names     names
 	hand      *specs.Spec
 	eye       *specs.Spec
 	calls     *atomic.Uint64 // the number of the last call, of this session and its forks
@@ -98,6 +99,9 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.watch, err = newDiskWatch(s); err != nil {
 		return err
 	}
+	if err := s.guardNames(); err != nil {
+		return err
+	}
 	mounted, err := s.workspaceTime()
 	if err != nil {
 		return err
@@ -108,7 +112,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 		Specs: s.specs,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, s.releaseNames())
 	}
 	if s.running, err = newRunning(ctx, s, mounted); err == nil {
 		_, err = s.open(ctx, Hand)
@@ -252,7 +256,7 @@ func (s *Session) stop(why error) error {
 		return s.removeFork()
 	}
 	s.watch.stop()
-	err := s.containers.Close()
+	err := errors.Join(s.containers.Close(), s.releaseNames())
 	if s.running != nil {
 		s.running.close()
 	}

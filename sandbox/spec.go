@@ -108,7 +108,7 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 	if s.Mode == Direct {
 		// The directories above a read-only path are mounted on themselves too:
 		// a mount point cannot be renamed, and the path with it.
-		for _, path := range append([]string{s.Workspace}, parents(s.Workspace, s.ReadOnly)...) {
+		for _, path := range append([]string{s.Workspace}, parents(s.Workspace, s.names.readOnly)...) {
 			own = append(own, specs.Mount{
 				Type: "bind", Source: path, Destination: path, Options: []string{"rbind", "nosuid", "nodev"},
 			})
@@ -124,7 +124,7 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 	// A mount comes after those that it lies in.
 	slices.SortStableFunc(own, func(a, b specs.Mount) int { return strings.Compare(a.Destination, b.Destination) })
 	spec.Mounts = append(spec.Mounts, own...)
-	spec.Linux.ReadonlyPaths = s.ReadOnly
+	spec.Linux.ReadonlyPaths = s.names.readOnly
 	return spec
 }
 
