@@ -89,9 +89,24 @@ func (s *Session) prepareFork() error {
 	return nil
 }
 
-// removeFork ends the fork's container and removes its layers.
+// removeFork ends the fork's container. Nobody has to wait for the removal of
+// its layers; closing the session does.
 func (s *Session) removeFork() error {
-	return errors.Join(s.containers.Remove(s.forkID), s.removeLayers())
+	err := s.containers.Remove(s.forkID)
+	root := s.root()
+	root.removing.Go(func() {
+		if err := s.removeLayers(); err != nil {
+			root.leftover(fmt.Errorf("removing the layers of a fork: %w", err))
+		}
+	})
+	return err
+}
+
+// leftover notes what closing the session has to report.
+func (s *Session) leftover(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = errors.Join(s.left, err)
 }
 
 func (s *Session) removeLayers() error {

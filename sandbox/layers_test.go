@@ -33,7 +33,16 @@ func TestLayersOutliveTheProcesses(t *testing.T) {
 // The eye sees all three layers, writes none, and has a /tmp to itself that is
 // empty again at the next start.
 func TestEyesOwnTmp(t *testing.T) {
-	s := stored(t, sandbox.Settings{Workspace: tree(t, map[string]string{"a": "host"})})
+	// In a workspace below /tmp it would have none: see TestEyeOfAWorkspaceInTmp.
+	work, err := os.MkdirTemp("/var/tmp", "sallyport-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(work) })
+	if err := os.WriteFile(work+"/a", []byte("host"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := stored(t, sandbox.Settings{Workspace: work})
 	live := start(t, s)
 	sh(t, live, `echo w > b; echo h > ~/h; echo t > /tmp/t`)
 	out, status := try(t, live, eye, `cat a b ~/h /tmp/t && echo mine > /tmp/t && echo new > /tmp/new && cat /tmp/t /tmp/new`)
@@ -51,6 +60,16 @@ func TestEyesOwnTmp(t *testing.T) {
 	defer closeSession(t, live)
 	if out, _ := try(t, live, eye, `cat /tmp/t; ls /tmp/new`); !strings.HasPrefix(out, "t\nls: cannot access") {
 		t.Errorf("after a restart: %q", out)
+	}
+}
+
+// A right to write /tmp would reach into a workspace in there.
+func TestEyeOfAWorkspaceInTmp(t *testing.T) {
+	live := start(t, stored(t, sandbox.Settings{Workspace: tree(t, map[string]string{"a": "host"})}))
+	defer closeSession(t, live)
+	fails(t, live, eye, `echo x > /tmp/x`, "Permission denied")
+	if out, status := try(t, live, eye, `f=$(mktemp) && echo x > $f && dirname $f`); status != 0 || out != "/dev/shm" {
+		t.Errorf("%d %q", status, out)
 	}
 }
 
@@ -72,7 +91,7 @@ func TestAwkwardNames(t *testing.T) {
 			})
 			live := sallytest.Start(t, s, sandbox.Limits{})
 			got := sh(t, live, `cat f; echo session > f; cd ..; cat sdk*/p cache*/c; echo mine > cache*/c; ! echo x > sdk*/p`)
-			if !strings.HasPrefix(got, "hostprogramcached") || !strings.Contains(got, "Read-only file system") {
+			if !strings.Contains(got, "hostprogramcached") || !strings.Contains(got, "Read-only file system") {
 				t.Errorf("%q: %q", name, got)
 			}
 			expect(t, dir+"/"+name+"/f", "host")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -52,9 +53,13 @@ type Session struct {
 	parent *Session // of a fork
 	forkID string
 
+	removing sync.WaitGroup // the layers of forks that have ended
+	sweeping sync.WaitGroup // what dead processes have left in the store
+
 	mu     sync.Mutex
 	boxes  map[Box]*box
 	broken error // why the session is over; nil while it is not
+	left   error // what could not be removed
 }
 
 // A box is a container that has been opened.
@@ -86,6 +91,10 @@ func (s *Stored) Start(ctx context.Context, o StartOptions) (*Session, error) {
 	live.env = sessionEnv(o.Env, live.who, s.Expose)
 	if err := live.start(ctx); err != nil {
 		return nil, err
+	}
+	if s.store.sweepDue(time.Now()) {
+		// What cannot be removed now is in nobody's way; sessions prune says why.
+		live.sweeping.Go(func() { s.store.Sweep() })
 	}
 	return live, nil
 }
@@ -166,7 +175,7 @@ func (s *Session) open(ctx context.Context, b Box) (*box, error) {
 	}
 	spec, writable := s.hand, s.writable()
 	if b == Eye {
-		spec, writable = s.eye, []string{"/tmp", "/dev"}
+		spec, writable = s.eye, s.eyeWritable()
 	}
 	opened, err := s.greet(ctx, wire.NewClient(conn), spec, writable)
 	if err != nil {
@@ -209,6 +218,20 @@ func (s *Session) writable() []string {
 	return paths
 }
 
+// eyeWritable are the paths that a call in the eye may write: what is the eye's
+// own. Landlock allows what lies below a path whatever is mounted there, and the
+// mounts of the workspace and of what is exposed, though read-only, do not keep
+// anybody from writing to a FIFO in them. So where one of them lies below /tmp,
+// /tmp is not writable.
+func (s *Session) eyeWritable() []string {
+	for _, point := range s.mountpoints() {
+		if point != "/tmp" && within(point, "/tmp") {
+			return []string{"/dev"}
+		}
+	}
+	return []string{"/tmp", "/dev"}
+}
+
 // mountpoints are the paths that the root filesystem must have for the mounts
 // of the session.
 func (s *Session) mountpoints() []string {
@@ -233,7 +256,10 @@ func bytesOf(list []string) [][]byte {
 
 // Close ends every process of the session and returns when nothing of it is
 // left but its directory.
-func (s *Session) Close() error { return s.stop(ErrClosed) }
+func (s *Session) Close() error {
+	defer s.sweeping.Wait()
+	return s.stop(ErrClosed)
+}
 
 // ErrClosed is the error of calls in a session that was closed.
 var ErrClosed = errors.New("the session is closed")
@@ -260,7 +286,10 @@ func (s *Session) stop(why error) error {
 	if s.running != nil {
 		s.running.close()
 	}
-	return err
+	s.removing.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.left)
 }
 
 // Mechanisms says by what each part of the isolation is held.

@@ -139,7 +139,7 @@ func bootTime() (int64, error) {
 		if w := b.Nano() - a.Nano(); try == 0 || w < width {
 			best, width = wall.Nano()-(a.Nano()+b.Nano())/2, w
 		}
-		if width < int64(20*time.Microsecond) {
+		if width < int64(200*time.Microsecond) {
 			break
 		}
 	}

@@ -176,17 +176,26 @@ func (e *CallFailure) Unwrap() error {
 	return e.Errno
 }
 
+// NoWorkingDir begins the start error of a program whose working directory could
+// not be entered.
+const NoWorkingDir = "the working directory "
+
 // killWhenDone kills a call when ctx ends before stop is called, again and
 // again until then: the first may come before the guest has begun the call. A
 // guest that does not end it loses its connection.
+//
+// When stop returns, a call that was killed has left no process: its program
+// may have ended before what it had started.
 func (c *Client) killWhenDone(ctx context.Context, call uint64) (stop func()) {
-	ended := make(chan struct{})
+	ended, killed := make(chan struct{}), make(chan struct{})
 	undo := context.AfterFunc(ctx, func() {
+		defer close(killed)
 		hung := time.After(Grace)
 		for {
 			c.Kill(context.Background(), call, unix.SIGKILL)
 			select {
 			case <-ended:
+				c.Kill(context.Background(), call, unix.SIGKILL)
 				return
 			case <-time.After(100 * time.Millisecond):
 			case <-hung:
@@ -196,8 +205,11 @@ func (c *Client) killWhenDone(ctx context.Context, call uint64) (stop func()) {
 		}
 	})
 	return func() {
-		undo()
+		before := undo()
 		close(ended)
+		if !before {
+			<-killed
+		}
 	}
 }
 

@@ -41,6 +41,11 @@ func (t tree) add(m *Mount) error {
 	case Mount_BIND:
 		t.bind(what, unix.AT_FDCWD, string(m.Source), m, dest)
 	case Mount_SELF:
+		if path.Clean(string(m.Destination)) == "/" {
+			// A mount on the root would hide the tree from what comes after.
+			t.setAttributes(what, t.root, m.Attributes, m.Recursive)
+			break
+		}
 		t.bind(what, dest, "", m, dest)
 	case Mount_KEEP:
 		from := tree{program: t.program, root: t.base}
