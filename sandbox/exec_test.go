@@ -71,8 +71,8 @@ func TestExecOfWhatCannotBeStarted(t *testing.T) {
 		errno unix.Errno
 		want  string
 	}{
-		{"nothing", sandbox.Command{}, 0, "no program"},
-		{"an empty name", sandbox.Command{Args: []string{""}}, unix.ENOENT, ""},
+		{"nothing", sandbox.Command{}, unix.EINVAL, "no program"},
+		{"an empty name", sandbox.Command{Args: []string{""}}, unix.EINVAL, "no program"},
 		{"no such program", sandbox.Command{Args: []string{"no-such-program"}}, unix.ENOENT, "no-such-program"},
 		{"no such path", sandbox.Command{Args: []string{"/no/such"}}, unix.ENOENT, "/no/such"},
 		{"not executable", sandbox.Command{Args: []string{"./text"}}, unix.EACCES, "./text"},
