@@ -41,6 +41,7 @@ type Session struct {
 	userxattr bool
 	layers    []layer
 	unplaced  []string // denied paths whose directories do not exist
+	names     names
 	hand      *specs.Spec
 	eye       *specs.Spec
 	calls     *atomic.Uint64 // the number of the last call, of this session and its forks
@@ -107,13 +108,16 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.watch, err = newDiskWatch(s); err != nil {
 		return err
 	}
+	if err := s.guardNames(); err != nil {
+		return err
+	}
 	s.containers, err = s.options.Driver.Start(ctx, &Start{
 		ID: s.ID, Dir: s.dir, Process: s.processSpec(), Switch: s.who.switched,
 		Resources: s.resources(), Required: s.options.Limits.given(),
 		Specs: s.specs,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, s.releaseNames())
 	}
 	if s.running, err = newRunning(ctx, s); err == nil {
 		_, err = s.open(ctx, Hand)
@@ -274,7 +278,7 @@ func (s *Session) stop(why error) error {
 		return s.removeFork()
 	}
 	s.watch.stop()
-	err := s.containers.Close()
+	err := errors.Join(s.containers.Close(), s.releaseNames())
 	if s.running != nil {
 		s.running.close()
 	}
