@@ -95,7 +95,6 @@ func listRecords(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out := json.NewEncoder(os.Stdout)
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	if !c.Bool("json") && len(order) > 0 {
 		fmt.Fprintln(w, "TIME\tSESSION\tWHAT\tDECISION\tRESULT")
@@ -105,7 +104,7 @@ func listRecords(c *cli.Context) error {
 		pending := make(map[string]*audit.Record) // decisions whose result is still to come
 		_, err := audit.ReadFile(files[name], func(r *audit.Record) error {
 			if c.Bool("json") {
-				return out.Encode(r)
+				return printJSON(r)
 			}
 			if r.Kind == audit.KindDecision {
 				pending[r.Call] = r
@@ -200,7 +199,7 @@ func verifyRecords(c *cli.Context) error {
 			errs = append(errs, fmt.Errorf("the record of session %s is broken: %w; the file is %s", name, err, files[name]))
 		}
 		if c.Bool("json") {
-			if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
+			if err := printJSON(line); err != nil {
 				return err
 			}
 			continue

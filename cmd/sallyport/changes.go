@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +50,7 @@ func runDiff(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"session": s.Name, "changes": orEmpty(set)})
+		return printJSON(map[string]any{"session": s.Name, "changes": orEmpty(set)})
 	}
 	if len(set) == 0 {
 		fmt.Fprintf(os.Stderr, "sallyport: no changes in session %s\n", s.Name)
@@ -90,7 +89,7 @@ func applyCommand() *cli.Command {
 		Flags: append(sessionFlags(),
 			&cli.BoolFlag{Name: "atomic", Usage: "apply all or nothing"},
 			&cli.BoolFlag{Name: "force", Usage: "apply conflicts among the named PATHs too, replacing what is there"},
-			&cli.BoolFlag{Name: "n", Usage: "only say what would be applied"},
+			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only say what would be applied"},
 			jsonFlag(),
 		),
 		Action: runApply,
@@ -122,6 +121,9 @@ func runApply(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
+		if c.Bool("json") {
+			return printJSON(map[string]any{"session": s.Name, "changes": orEmpty(set)})
+		}
 		return changes.WriteStat(ctx, os.Stdout, changeset.DiffOptions{Changes: set, Terminal: true})
 	}
 	report, err := s.Apply(ctx, changes, sandbox.ApplyOptions{Paths: paths, Force: c.Bool("force"), Atomic: c.Bool("atomic")})
@@ -129,7 +131,7 @@ func runApply(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if e := json.NewEncoder(os.Stdout).Encode(report); e != nil {
+		if e := printJSON(report); e != nil {
 			return e
 		}
 	} else {
@@ -190,7 +192,7 @@ func runDiscard(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"discarded": names})
+		return printJSON(map[string]any{"discarded": names})
 	}
 	fmt.Printf("discarded %s\n", count(len(names), "change"))
 	return nil

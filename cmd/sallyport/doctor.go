@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -48,7 +47,7 @@ func runDoctor(c *cli.Context) error {
 	checks := doctor.Run(c.Context, doctor.Options{Store: store, Workspace: workspace, Driver: native.Driver{}})
 	if c.Bool("json") {
 		for _, check := range checks {
-			if err := json.NewEncoder(os.Stdout).Encode(check); err != nil {
+			if err := printJSON(check); err != nil {
 				return err
 			}
 		}
@@ -87,8 +86,8 @@ func setupCommand() *cli.Command {
 			"namespaces, and a systemd setting that lets users limit what they start. --undo takes it back.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "undo", Usage: "take back what setup did"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			&cli.BoolFlag{Name: "n", Usage: "only show what would be done"},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
+			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only show what would be done"},
 			&cli.StringFlag{Name: "executable", Usage: "the `PATH` of sallyport", DefaultText: "this one"},
 			&cli.StringFlag{Name: "root", Value: "/", Usage: "the root `DIR` of the machine to set up", Hidden: true},
 			jsonFlag(),
@@ -114,7 +113,7 @@ func runSetup(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") && (c.Bool("n") || !c.Bool("yes")) {
-		return json.NewEncoder(os.Stdout).Encode(s)
+		return printJSON(s)
 	}
 	if len(s.Files) == 0 {
 		fmt.Println("nothing to do: this machine restricts neither user namespaces by AppArmor nor cgroups by systemd")

@@ -130,7 +130,7 @@ func runExec(c *cli.Context) error {
 	}
 	if r.json {
 		r.result.Code = code
-		if err := json.NewEncoder(os.Stdout).Encode(r.result); err != nil {
+		if err := printJSON(r.result); err != nil {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func runExec(c *cli.Context) error {
 func boxFailed(c *cli.Context, err error) error {
 	fmt.Fprintln(os.Stderr, "sallyport:", err)
 	if c.Bool("json") {
-		return errors.Join(json.NewEncoder(os.Stdout).Encode(execResult{Code: exitBoxFailed, Error: err.Error()}), exitCode(exitBoxFailed))
+		return errors.Join(printJSON(execResult{Code: exitBoxFailed, Error: err.Error()}), exitCode(exitBoxFailed))
 	}
 	return exitCode(exitBoxFailed)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +35,7 @@ func sessionsCommand() *cli.Command {
 				Flags: []cli.Flag{
 					&cli.DurationFlag{Name: "older", Usage: "only those made longer than `TIME` ago"},
 					&cli.BoolFlag{Name: "changed", Usage: "also those with changes that were not applied"},
-					&cli.BoolFlag{Name: "n", Usage: "only say what would be removed"},
+					&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only say what would be removed"},
 					jsonFlag(),
 				},
 				Action: pruneSessions,
@@ -99,9 +98,8 @@ func listSessions(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		out := json.NewEncoder(os.Stdout)
 		for _, s := range list {
-			if err := out.Encode(infoOf(c, s)); err != nil {
+			if err := printJSON(infoOf(c, s)); err != nil {
 				return err
 			}
 		}
@@ -162,7 +160,7 @@ func showSession(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(struct {
+		return printJSON(struct {
 			sessionInfo
 			Directory string            `json:"directory"`
 			Expose    []sandbox.Exposed `json:"expose,omitempty"`
@@ -231,7 +229,7 @@ type removed struct {
 
 func (r removed) print(c *cli.Context) error {
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(r)
+		return printJSON(r)
 	}
 	if r.Removed {
 		fmt.Println("removed", r.Name)
