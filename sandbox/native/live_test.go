@@ -68,7 +68,10 @@ func TestSessionRunsInItsCgroup(t *testing.T) {
 	// The processes of the call beside the guest's threads.
 	exit, err := s.Exec(t.Context(), sandbox.Command{Args: []string{"sh", "-c",
 		"i=0; while [ $i -lt 200 ]; do sleep 100 >/dev/null 2>&1 & i=$((i+1)); done"}})
-	if err != nil || exit.Status() == 0 {
+	switch {
+	case err == nil && exit.Status() != 0:
+	case err != nil && strings.Contains(err.Error(), "limit of 40 processes"): // PID 1 had no thread left
+	default:
 		t.Errorf("two hundred processes were started: %+v, %v", exit, err)
 	}
 

@@ -209,7 +209,7 @@ func TestChangedViewIsAForks(t *testing.T) {
 	want := lines(
 		"dev /dev nosuid",
 		"overlay /w lower /s/w/upper lower /w upper /s/f/upper work /s/f/work",
-		"keep /w/cache", // covered by the new overlay
+		"keep /w/cache ro", // covered by the new overlay
 		"self /w/.git/hooks ro recursive optional",
 	)
 	if show(got) != want {
