@@ -76,12 +76,14 @@ func Protected(path string) string {
 			return p.why
 		}
 	}
-	// A .git that is a file leads git to a directory anywhere.
-	if strings.EqualFold(parts[len(parts)-1], ".git") {
+	if strings.EqualFold(parts[len(parts)-1], gitFile) {
 		return "leads git to a configuration"
 	}
 	return ""
 }
+
+// gitFile, where it is no directory, leads git to one anywhere.
+const gitFile = ".git"
 
 // endsIn reports whether a prefix of parts ends in pattern: the path is what
 // the pattern names, or lies below it.
@@ -108,8 +110,9 @@ func ProtectedIn(workspace string) []string {
 			found = append(found, name)
 		}
 	}
-	if info, err := os.Lstat(filepath.Join(workspace, ".git")); err == nil && info.Mode().IsRegular() {
-		found = append(found, filepath.Join(workspace, ".git"))
+	git := filepath.Join(workspace, gitFile)
+	if info, err := os.Lstat(git); err == nil && info.Mode().IsRegular() {
+		found = append(found, git)
 	}
 	return found
 }

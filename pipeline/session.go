@@ -308,7 +308,11 @@ func (s *Session) Changes(ctx context.Context) (*sandbox.Changes, error) {
 // its changes can be applied.
 func (s *Session) End() (*Stored, error) {
 	err := s.Session.Close()
-	return s.stored, errors.Join(err, s.log.Write(audit.Record{Kind: audit.KindClose}, false))
+	rec := audit.Record{Kind: audit.KindClose}
+	if moved := s.Session.Quarantined(); len(moved) > 0 {
+		rec.Detail = map[string]any{"quarantined": moved}
+	}
+	return s.stored, errors.Join(err, s.log.Write(rec, false))
 }
 
 // Close ends every process of the session and lets go of it.

@@ -99,11 +99,11 @@ func (s *Session) Exec(ctx context.Context, cmd Command) (*Exit, error) {
 	}
 	exit, err := s.exec(ctx, b, s.calls.Add(1), env, cmd)
 	background := exit == nil || exit.Background > 0
+	moved, moveErr := s.quarantine()
 	if exit != nil {
-		var moveErr error
-		exit.Quarantined, moveErr = s.quarantine()
-		err = errors.Join(err, moveErr)
+		exit.Quarantined = moved
 	}
+	err = errors.Join(err, moveErr)
 	return exit, errors.Join(err, s.running.end(ctx, cmd.Envelope.Box == Hand, background && cmd.Envelope.Box == Hand))
 }
 
@@ -134,6 +134,9 @@ func (s *Session) exec(ctx context.Context, b *box, call uint64, env *wire.Envel
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, cmd.Envelope.Time, ErrTime)
 		defer cancel()
+	}
+	if err := cmd.check(); err != nil {
+		return nil, err
 	}
 	req := &wire.ExecRequest{
 		Call: call, Args: bytesOf(cmd.Args), Env: bytesOf(mergeEnv(b.env, cmd.Env)),
@@ -177,6 +180,28 @@ func (s *Session) exec(ctx context.Context, b *box, call uint64, env *wire.Envel
 	}, err
 }
 
+// mostInput is the most that one call can be given, in bytes: a message has room
+// for it and for the rest.
+const mostInput = wire.MaxFrame - 64<<10
+
+// check refuses what no guest has to be asked for.
+func (cmd *Command) check() error {
+	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
+		return &StartError{Errno: unix.EINVAL, Message: "no program was given"}
+	}
+	size := 0
+	for _, s := range slices.Concat(cmd.Args, cmd.Env) {
+		size += len(s) + 8
+	}
+	if size > mostInput {
+		return &StartError{
+			Program: cmd.Args[0], Errno: unix.E2BIG,
+			Message: fmt.Sprintf("%.100s: %d bytes of arguments and environment are too long; use a file, or standard input", cmd.Args[0], size),
+		}
+	}
+	return nil
+}
+
 // absolute returns a path of the session for a working directory.
 func (s *Session) absolute(dir string) string {
 	if filepath.IsAbs(dir) {
@@ -211,7 +236,12 @@ func (s *Session) over(err error) error {
 	if broken != nil {
 		return broken
 	}
-	if n := s.containers.Report().OutOfMemory; n > 0 {
+	switch r := s.containers.Report(); {
+	case r.RefusedForks > 0:
+		// PID 1 itself needs a thread now and then.
+		err = fmt.Errorf("%w: it was at its limit of %d processes; raise it with --pids", err, s.limits.Pids)
+	case r.OutOfMemory > 0:
+		n := r.OutOfMemory
 		err = fmt.Errorf("%w: %d processes were killed at the memory limit of %d MiB; raise it with --memory", err, n, s.limits.Memory>>20)
 	}
 	err = fmt.Errorf("the session is over: %w", err)
@@ -274,6 +304,9 @@ func resize(ctx context.Context, client *wire.Client, call uint64, sizes <-chan 
 // result are the function's own affair; the result comes from inside and is not
 // to be trusted. progress may be nil.
 func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelope, progress func([]byte)) ([]byte, error) {
+	if len(input) > mostInput {
+		return nil, fmt.Errorf("the input of %s is too large: %d bytes, of at most %d", name, len(input), mostInput)
+	}
 	b, env, err := s.enter(ctx, e)
 	if err != nil {
 		return nil, err
@@ -288,5 +321,6 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelop
 	}
 	req := &wire.CallRequest{Call: s.calls.Add(1), Name: name, Input: input, Envelope: env}
 	result, err := b.client.Call(ctx, req, progress)
-	return result, errors.Join(s.over(err), s.running.end(ctx, e.Box == Hand, false))
+	_, moveErr := s.quarantine()
+	return result, errors.Join(s.over(err), moveErr, s.running.end(ctx, e.Box == Hand, false))
 }

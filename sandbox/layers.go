@@ -24,6 +24,8 @@ import (
 //	eye/           the private /tmp of the eye; emptied at each start
 //	forks/ID/      layers of forks; emptied at each start
 //	driver/        the driver's own
+//	absent.json    what must not appear in a direct workspace, while it is live
+//	quarantine/    what appeared there
 //
 // All of it is 0700 and never visible in a container; what the agent writes
 // comes to lie in the uppers and is hostile to whoever reads it.

@@ -1,25 +1,109 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/internal/beneath"
 )
 
+// names are the paths of a direct workspace that this run of a session must not
+// change: those that were there when it started are read-only, the others must
+// not appear. In a cow workspace, what leaves is judged at the exit.
+type names struct {
+	readOnly []string
+
+	mu     sync.Mutex
+	absent []string
+	moved  []string // into the quarantine, during this run
+}
+
+// absentFile lists, while a direct session is live, what must not appear. One
+// that is found at a start is of a session that nobody closed.
+const absentFile = "absent.json"
+
+// guardNames finds out which names are which. What a run that was not closed let
+// appear is moved out first; what is there then, the user has made.
+func (s *Session) guardNames() error {
+	if s.Mode != Direct {
+		s.names.readOnly = s.ReadOnly
+		return nil
+	}
+	data, err := os.ReadFile(s.path(absentFile))
+	if err == nil {
+		err = json.Unmarshal(data, &s.names.absent)
+	}
+	if err == nil {
+		_, err = s.quarantine()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("moving out what the last run let appear: %w", err)
+	}
+	base, err := beneath.Open(s.Workspace)
+	if err != nil {
+		return fmt.Errorf("the workspace: %w", err)
+	}
+	defer base.Close()
+	s.names.readOnly, s.names.absent = nil, nil
+	for _, path := range slices.Concat(s.ReadOnly, s.Absent) {
+		st, err := base.Lstat(strings.TrimPrefix(path, s.Workspace+"/"))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // not where something of the user's is in the way
+			s.names.absent = append(s.names.absent, path)
+		case err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK:
+			s.names.readOnly = append(s.names.readOnly, path)
+		}
+	}
+	if len(s.names.absent) == 0 {
+		return nil
+	}
+	if data, err = json.Marshal(s.names.absent); err != nil {
+		return err
+	}
+	return renameio.WriteFile(s.path(absentFile), data, 0o600)
+}
+
+// releaseNames ends the guard, when nothing of the session runs any more.
+func (s *Session) releaseNames() error {
+	if s.Mode != Direct {
+		return nil
+	}
+	if _, err := s.quarantine(); err != nil {
+		return err
+	}
+	if err := os.Remove(s.path(absentFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Quarantined are the paths that have been moved out of a direct workspace since
+// the session was started, after its end too.
+func (s *Session) Quarantined() []string {
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
+	return slices.Clone(s.names.moved)
+}
+
 // quarantine moves what appeared in a direct workspace where nothing may be to
 // the session's directory "quarantine", and returns the paths. Between the
 // moment something appears and this one it is there, for other programs of the
 // machine to see.
-func (s *Session) quarantine() ([]string, error) {
-	if s.Mode != Direct || len(s.Absent) == 0 {
+func (s *Session) quarantine() (moved []string, err error) {
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
+	if len(s.names.absent) == 0 {
 		return nil, nil
 	}
 	base, err := beneath.Open(s.Workspace)
@@ -27,18 +111,41 @@ func (s *Session) quarantine() ([]string, error) {
 		return nil, err
 	}
 	defer base.Close()
-	var moved []string
-	for _, path := range s.Absent {
+	defer func() { s.names.moved = append(s.names.moved, moved...) }()
+	for _, path := range s.names.absent {
 		rel := strings.TrimPrefix(path, s.Workspace+"/")
-		if _, err := base.Lstat(rel); err != nil {
-			continue // not there, or a link leads there and does not count
+		if rel = appeared(base, rel); rel == "" {
+			continue
 		}
+		path = s.Workspace + "/" + rel
 		if err := s.moveOut(base, rel); err != nil {
 			return moved, fmt.Errorf("moving %s, which appeared, out of the workspace: %w", path, err)
 		}
 		moved = append(moved, path)
 	}
 	return moved, nil
+}
+
+// appeared returns what has made a name appear: the name, if it is there, or what
+// is on the way to it and no directory. That was not there before either, and
+// can lead to such a name elsewhere: a link .git to a directory with hooks.
+func appeared(base *beneath.Dir, rel string) string {
+	for i := range len(rel) {
+		if rel[i] != '/' {
+			continue
+		}
+		st, err := base.Lstat(rel[:i])
+		if err != nil {
+			return ""
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return rel[:i]
+		}
+	}
+	if _, err := base.Lstat(rel); err != nil {
+		return ""
+	}
+	return rel
 }
 
 func (s *Session) moveOut(base *beneath.Dir, rel string) error {

@@ -41,6 +41,7 @@ type Session struct {
 	userxattr bool
 	layers    []layer
 	unplaced  []string // denied paths whose directories do not exist
+	names     names
 	hand      *specs.Spec
 	eye       *specs.Spec
 	calls     *atomic.Uint64 // the number of the last call, of this session and its forks
@@ -84,7 +85,7 @@ func (s *Stored) Start(ctx context.Context, o StartOptions) (*Session, error) {
 		userxattr: os.Geteuid() != 0, calls: new(atomic.Uint64),
 	}
 	var err error
-	if live.who, err = whoRuns(s.Workspace); err != nil {
+	if live.who, err = whoRuns(s.Workspace, variable(o.Env, "HOME")); err != nil {
 		return nil, err
 	}
 	live.env = sessionEnv(o.Env, live.who, s.Expose)
@@ -107,8 +108,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.watch, err = newDiskWatch(s); err != nil {
 		return err
 	}
-	mounted, err := s.workspaceTime()
-	if err != nil {
+	if err := s.guardNames(); err != nil {
 		return err
 	}
 	s.containers, err = s.options.Driver.Start(ctx, &Start{
@@ -117,9 +117,9 @@ func (s *Session) start(ctx context.Context) (err error) {
 		Specs: s.specs,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, s.releaseNames())
 	}
-	if s.running, err = newRunning(ctx, s, mounted); err == nil {
+	if s.running, err = newRunning(ctx, s); err == nil {
 		_, err = s.open(ctx, Hand)
 	}
 	if err != nil {
@@ -278,7 +278,7 @@ func (s *Session) stop(why error) error {
 		return s.removeFork()
 	}
 	s.watch.stop()
-	err := s.containers.Close()
+	err := errors.Join(s.containers.Close(), s.releaseNames())
 	if s.running != nil {
 		s.running.close()
 	}

@@ -110,7 +110,7 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 		// The directories above a path that may not change, or appear, are
 		// mounted on themselves too: a mount point cannot be renamed, and the
 		// path with it.
-		for _, path := range append([]string{s.Workspace}, parents(s.Workspace, slices.Concat(s.ReadOnly, s.Absent))...) {
+		for _, path := range append([]string{s.Workspace}, parents(s.Workspace, slices.Concat(s.names.readOnly, s.names.absent))...) {
 			own = append(own, specs.Mount{
 				Type: "bind", Source: path, Destination: path, Options: []string{"rbind", "nosuid", "nodev"},
 			})
@@ -126,7 +126,7 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 	// A mount comes after those that it lies in.
 	slices.SortStableFunc(own, func(a, b specs.Mount) int { return strings.Compare(a.Destination, b.Destination) })
 	spec.Mounts = append(spec.Mounts, own...)
-	spec.Linux.ReadonlyPaths = s.ReadOnly
+	spec.Linux.ReadonlyPaths = s.names.readOnly
 	return spec
 }
 

@@ -23,7 +23,6 @@ func goldenSession(mode WorkspaceMode) *Session {
 	s := &Session{
 		Stored: &Stored{dir: "/state/sessions/golden", Settings: Settings{
 			Name: "golden", Workspace: "/srv/work", Mode: mode,
-			ReadOnly: []string{"/srv/work/.git/config", "/srv/work/.bashrc"},
 			Expose: []Exposed{
 				{Dirs: []Expose{{Path: "/srv/sdk"}, {Path: "/srv/cache:1", Cow: true}}, Env: []string{"SDK=/srv/sdk"}, Path: []string{"/srv/sdk/bin"}},
 			},
@@ -31,6 +30,7 @@ func goldenSession(mode WorkspaceMode) *Session {
 		limits: Limits{Memory: 1 << 30, CPUs: 1.5, Pids: 100, Disk: 1 << 30, Inodes: 1000},
 		who:    identity{uid: 1000, gid: 1001, name: "ann", group: "staff", home: "/home/ann"},
 	}
+	s.names.readOnly = []string{"/srv/work/.bashrc"}
 	if mode == Cow {
 		s.Denied = []string{"/srv/work/.env"}
 	}
@@ -152,8 +152,10 @@ func TestLayerPathsAreEscaped(t *testing.T) {
 }
 
 func TestParents(t *testing.T) {
-	got := parents("/w", []string{"/w/a", "/w/b/c/d", "/w/b/e", "/w-evil/x"})
-	if !slices.Equal(got, []string{"/w/b", "/w/b/c"}) {
+	w := mkdirs(t, t.TempDir(), "b/c")
+	symlink(t, "b", w+"/link")
+	got := parents(w, []string{w + "/a", w + "/b/c/d", w + "/b/e", w + "-evil/x", w + "/missing/x", w + "/link/x"})
+	if !slices.Equal(got, []string{w + "/b", w + "/b/c"}) {
 		t.Errorf("%q", got)
 	}
 }

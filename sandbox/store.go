@@ -115,7 +115,8 @@ type Settings struct {
 	ReadOnly []string `json:"read_only,omitempty"`
 	// Absent are absolute paths in a direct workspace that must not appear: what
 	// a call makes there is moved out of the workspace before its result is
-	// returned.
+	// returned. Those that the user has made before a start are read-only then,
+	// and a path of ReadOnly that the user has removed must not appear.
 	Absent []string `json:"absent,omitempty"`
 }
 

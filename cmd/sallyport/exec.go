@@ -170,6 +170,9 @@ func environment(c *cli.Context) ([]string, error) {
 	return env, nil
 }
 
+// started is when this process was.
+var started = time.Now()
+
 // execRun is one run of exec.
 type execRun struct {
 	cli     *cli.Context
@@ -254,6 +257,9 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 		cmd.Stdin, cmd.Terminal = os.Stdin, terminal
 		cmd.Stdout = io.MultiWriter(os.Stdout, &r.tail) // a terminal has one output
 	}
+	// What the user did to the workspace just before is known to be from before
+	// the call.
+	time.Sleep(time.Until(started.Add(changeset.Settle)))
 	start := time.Now()
 	exit, err := s.Exec(ctx, cmd)
 	r.result.DurationMS = time.Since(start).Milliseconds()
