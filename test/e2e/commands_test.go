@@ -177,3 +177,11 @@ func harmless(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 }
+
+// untested says, also where nobody asks for details, what a script leaves out.
+func untested(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: untested reason")
+	}
+	fmt.Fprintf(os.Stderr, "skipped: %s: %s\n", ts.Name(), args[0])
+}

@@ -8,10 +8,14 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -27,7 +31,7 @@ func TestScripts(t *testing.T) {
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
 		Setup:              func(env *testscript.Env) error { return setup(env, bin) },
-		Condition:          condition,
+		Condition:          conditions(bin),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"sallyport": sallyport,
 			"code":      code,
@@ -36,19 +40,47 @@ func TestScripts(t *testing.T) {
 			"sametree":  sameTree,
 			"short":     short,
 			"harmless":  harmless,
+			"untested":  untested,
 		},
 	})
 }
 
-// condition knows who runs the tests.
-func condition(cond string) (bool, error) {
-	switch cond {
-	case "root":
-		return os.Geteuid() == 0, nil
-	case "limits": // memory and processors can be limited here
-		return os.Geteuid() == 0, nil
+// conditions are what scripts can ask about, beside testscript's own.
+func conditions(bin string) func(string) (bool, error) {
+	limits := sync.OnceValues(func() (bool, error) { return canLimit(bin) })
+	return func(cond string) (bool, error) {
+		switch cond {
+		case "root":
+			return os.Geteuid() == 0, nil
+		case "limits": // memory and processes can be limited here
+			return limits()
+		}
+		return false, fmt.Errorf("unknown condition %q", cond)
 	}
-	return false, fmt.Errorf("unknown condition %q", cond)
+}
+
+// canLimit asks doctor.
+func canLimit(bin string) (bool, error) {
+	state, err := os.MkdirTemp("", "sallyport-state-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(state)
+	cmd := exec.Command(filepath.Join(bin, "sallyport"), "doctor", "--json")
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+	out, err := cmd.Output()
+	if err != nil {
+		return false, fmt.Errorf("sallyport doctor: %w: %s", err, out)
+	}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var check struct{ Name, Status string }
+		if err := d.Decode(&check); err != nil {
+			return false, fmt.Errorf("sallyport doctor says nothing of cgroups: %w", err)
+		}
+		if check.Name == "cgroups" {
+			return check.Status == "ok", nil
+		}
+	}
 }
 
 func setup(env *testscript.Env, bin string) error {
