@@ -37,7 +37,7 @@ var kernelPaths = []string{"/dev", "/proc", "/sys"}
 func ResolveWorkspace(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("the current directory: %w; go to one that exists, or name one with -w", err)
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {

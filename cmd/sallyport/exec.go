@@ -101,6 +101,8 @@ func runExec(c *cli.Context) error {
 		}
 		o.New = true
 	}
+	// Whoever reads the output may go; the session ends in order all the same.
+	signal.Ignore(syscall.SIGPIPE)
 	r := &execRun{cli: c, json: c.Bool("json"), env: env}
 	ctx, stop := r.handleInterrupts()
 	defer stop()
@@ -314,6 +316,9 @@ func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, 
 	case errors.As(err, &interrupt):
 		r.result.Error = interrupt.Error()
 		return 128 + int(interrupt.signal)
+	case isBrokenPipe(err):
+		r.result.Error = "nobody reads the output"
+		return 128 + int(syscall.SIGPIPE)
 	case errors.Is(err, sandbox.ErrNotHeld):
 		say("%v", err)
 		return exitDenied

@@ -29,6 +29,7 @@ import (
 //	type TEXT          type a line (with -pty), or write it to its standard input
 //	key TEXT           type without ending the line; TEXT is as in a Go string
 //	eof                end its standard input
+//	hang up            take its terminal away
 //	signal NAME        send it a signal: INT, TERM, KILL
 //	resize ROWS COLS   change the size of its terminal, which sends SIGWINCH
 //	run COMMAND        run a shell command to its end; it must succeed
@@ -91,8 +92,11 @@ func (d *driven) start(onPty bool) error {
 		if err != nil {
 			return err
 		}
-		d.in, d.term = term, term
-		d.copy(term, &d.out)
+		if d.term, err = pollable(term); err != nil {
+			return err
+		}
+		d.in = d.term
+		d.copy(d.term, &d.out)
 		return nil
 	}
 	files := make([]*os.File, 6)
@@ -115,6 +119,32 @@ func (d *driven) start(onPty bool) error {
 	d.copy(files[2], &d.out)
 	d.copy(files[4], &d.err)
 	return nil
+}
+
+// pollable returns the same open file as one that can be closed while it is read.
+func pollable(f *os.File) (*os.File, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// setSize gives a terminal a size.
+func setSize(term *os.File, rows, cols int) error {
+	raw, err := term.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var setErr error
+	err = raw.Control(func(fd uintptr) {
+		setErr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(cols)})
+	})
+	return errors.Join(err, setErr)
 }
 
 // copy takes what the command writes until its end.
@@ -180,6 +210,8 @@ func (d *driven) do(verb, rest string) error {
 		return err
 	case "eof":
 		return d.in.Close()
+	case "hang":
+		return d.term.Close()
 	case "signal":
 		sig := unix.SignalNum("SIG" + rest)
 		if sig == 0 {
@@ -193,7 +225,7 @@ func (d *driven) do(verb, rest string) error {
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		return pty.Setsize(d.term, &pty.Winsize{Rows: uint16(r), Cols: uint16(c)})
+		return setSize(d.term, r, c)
 	case "run":
 		sh := exec.Command("/bin/bash", "-c", rest)
 		sh.Dir, sh.Env = d.cmd.Dir, d.cmd.Env

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -97,8 +98,13 @@ func setup(env *testscript.Env, bin string) error {
 	env.Setenv("TERM", "xterm")
 	env.Setenv("PAGER", "cat")
 	env.Defer(func() {
-		for _, left := range leftOf(env.WorkDir) {
-			env.T().Fatal("left: " + left)
+		// What was killed may still be dying.
+		left := leftOf(env.WorkDir)
+		for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = leftOf(env.WorkDir) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if len(left) > 0 {
+			env.T().Fatal("left: " + strings.Join(left, "\n"))
 		}
 	})
 	return nil
