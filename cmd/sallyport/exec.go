@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -243,8 +241,13 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 	if r.cli.Bool("read-only") {
 		cmd.Envelope.Box = sandbox.Eye
 	}
-	if r.cli.Bool("i") {
-		cmd.Stdin = os.Stdin
+	if r.cli.Bool("i") || r.cli.Bool("t") {
+		in, stop, err := input(os.Stdin)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		cmd.Stdin = in
 	}
 	var stdout, stderr capture
 	if r.json {
@@ -256,7 +259,7 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 			return nil, err
 		}
 		defer restore()
-		cmd.Stdin, cmd.Terminal = os.Stdin, terminal
+		cmd.Terminal = terminal
 		cmd.Stdout = io.MultiWriter(os.Stdout, &r.tail) // a terminal has one output
 	}
 	// What the user did to the workspace just before is known to be from before
@@ -424,58 +427,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// capture keeps the beginning of what is written.
-type capture struct {
-	bytes.Buffer
-	cut bool
-}
-
-// notText returns what was written if it is no text, which JSON could not hold.
-func (c *capture) notText() []byte {
-	if utf8.Valid(c.Bytes()) {
-		return nil
-	}
-	return c.Bytes()
-}
-
-const mostCaptured = 1 << 20
-
-func (c *capture) Write(p []byte) (int, error) {
-	if room := mostCaptured - c.Len(); len(p) > room {
-		c.cut = true
-		c.Buffer.Write(p[:room])
-		return len(p), nil
-	}
-	return c.Buffer.Write(p)
-}
-
-// tail keeps the end of what is written.
-type tail struct{ data []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	const most = 4096
-	t.data = append(t.data, p...)
-	if len(t.data) > most {
-		t.data = append(t.data[:0], t.data[len(t.data)-most:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) contains(s string) bool { return bytes.Contains(t.data, []byte(s)) }
-
-// notFound returns the program that a shell says it did not find.
-func (t *tail) notFound() string {
-	for line := range strings.Lines(string(t.data)) {
-		line = strings.TrimSpace(line)
-		head, ok := strings.CutSuffix(line, ": command not found") // bash
-		if !ok {
-			head, ok = strings.CutSuffix(line, ": not found") // dash
-		}
-		if ok {
-			return head[strings.LastIndexByte(head, ' ')+1:]
-		}
-	}
-	return ""
 }

@@ -256,9 +256,12 @@ func removeSessions(c *cli.Context) error {
 		err := removeSession(c, store, name, c.Bool("force"))
 		if err != nil {
 			errs = append(errs, err)
-			continue
 		}
-		if err := (removed{Name: name, Removed: true}).print(c); err != nil {
+		r := removed{Name: name, Removed: err == nil}
+		if err != nil {
+			r.Why = err.Error()
+		}
+		if err := r.print(c); err != nil {
 			return err
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/sallyport/sallyport/sandbox"
@@ -54,6 +56,45 @@ func ownTerminal() (t *sandbox.Terminal, restore func(), err error) {
 		term.Restore(fd, old)
 	}
 	return &sandbox.Terminal{Rows: uint16(rows), Columns: uint16(columns), Resize: resize}, restore, nil
+}
+
+// An inputReader reads from a file until it is told to stop, also while it
+// waits: what is typed after a command has ended is not that command's.
+type inputReader struct {
+	file, stopped *os.File
+}
+
+// input returns a reader of a file and what stops it.
+func input(f *os.File) (io.Reader, func(), error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &inputReader{f, r}, func() { w.Close() }, nil
+}
+
+func (r *inputReader) Read(p []byte) (int, error) {
+	fds := []unix.PollFd{{Fd: int32(r.file.Fd()), Events: unix.POLLIN}, {Fd: int32(r.stopped.Fd()), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || fds[1].Revents != 0 {
+			return 0, io.EOF
+		}
+		n, err := unix.Read(int(r.file.Fd()), p)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("standard input: %w", err)
+		}
+		if n == 0 {
+			return 0, io.EOF
+		}
+		return n, nil
+	}
 }
 
 // isBrokenPipe reports whether whoever reads our output has gone.
