@@ -24,7 +24,24 @@ import (
 	"github.com/sallyport/sallyport/test/sallytest"
 )
 
-func TestMain(m *testing.M) { os.Exit(sallytest.Run(m)) }
+// TestMain gives testscript a directory for its own: it leaves one behind when
+// only some of the scripts are run.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "sallyport-e2e-")
+	if err == nil {
+		err = os.Setenv("GOTMPDIR", dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := sallytest.Run(m)
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
 
 func TestScripts(t *testing.T) {
 	bin := sallytest.Bin(t)
