@@ -97,22 +97,61 @@ func endsIn(parts, pattern []string) bool {
 }
 
 // ProtectedIn returns the protected paths that exist at the root of a
-// workspace, as absolute paths. Links are left out: they cannot be made
-// read-only where they are, and do not leave the box unnamed either.
+// workspace, as absolute paths. What a link leads to is left out
+// ([ProtectedLinks]): it does not leave the box unnamed either, but cannot be
+// made read-only where it is.
 func ProtectedIn(workspace string) []string {
 	var found []string
-	for _, p := range protected {
-		names, err := filepath.Glob(filepath.Join(globQuote(workspace), p.path))
-		if err != nil {
-			continue // only a bad pattern
-		}
-		for _, name := range names {
-			if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink == 0 {
-				found = append(found, name)
-			}
+	for _, name := range protectedNames(workspace) {
+		info, err := os.Lstat(name)
+		if err == nil && info.Mode()&os.ModeSymlink == 0 && linkAbove(workspace, name) == "" {
+			found = append(found, name)
 		}
 	}
+	if info, err := os.Lstat(filepath.Join(workspace, ".git")); err == nil && info.Mode().IsRegular() {
+		found = append(found, filepath.Join(workspace, ".git"))
+	}
 	return found
+}
+
+// ProtectedLinks returns the links at the root of a workspace that are protected
+// paths or lead to such, as absolute paths.
+func ProtectedLinks(workspace string) []string {
+	var found []string
+	names := append(protectedNames(workspace), filepath.Join(workspace, ".git"))
+	for _, name := range names {
+		if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			found = append(found, name)
+		} else if link := linkAbove(workspace, name); link != "" {
+			found = append(found, link)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// protectedNames are the protected paths at the root of a workspace that exist,
+// links among them.
+func protectedNames(workspace string) []string {
+	var names []string
+	for _, p := range protected {
+		got, err := filepath.Glob(filepath.Join(globQuote(workspace), p.path))
+		if err == nil { // only a bad pattern is an error
+			names = append(names, got...)
+		}
+	}
+	return names
+}
+
+// linkAbove returns the first directory between a workspace and a path in it
+// that is a link, or "".
+func linkAbove(workspace, name string) string {
+	for dir := filepath.Dir(name); len(dir) > len(workspace); dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(dir); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return dir
+		}
+	}
+	return ""
 }
 
 // globQuote takes the meaning off a path for filepath.Glob.
@@ -124,8 +163,14 @@ func globQuote(path string) string {
 // a workspace but could be made there, as absolute paths.
 func ProtectedMissing(workspace string) []string {
 	var missing []string
+	git := filepath.Join(workspace, ".git")
+	_, err := os.Lstat(git)
+	noGit := os.IsNotExist(err)
+	if noGit {
+		missing = append(missing, git) // as a whole: it can be a file, too
+	}
 	for _, p := range protected {
-		if strings.Contains(p.path, "*") {
+		if strings.Contains(p.path, "*") || noGit && strings.HasPrefix(p.path, ".git/") {
 			continue
 		}
 		path := filepath.Join(workspace, p.path)

@@ -107,6 +107,11 @@ func hold(o Options) (s *sandbox.Stored, created bool, err error) {
 	// A session that exists and is named needs no workspace.
 	if o.Name != "" && o.Workspace == "" && !o.New {
 		s, err := o.Store.Open(o.Name)
+		if err == nil {
+			if err = o.fits(s, s.Workspace); err != nil {
+				s.Close()
+			}
+		}
 		if err == nil || !errors.Is(err, sandbox.ErrNoSession) {
 			return s, false, err
 		}
@@ -146,7 +151,8 @@ func (o *Options) fits(s *sandbox.Stored, workspace string) error {
 		return fmt.Errorf("the session %s is of the workspace %s, not %s; take another name", s.Name, s.Workspace, workspace)
 	case o.Mode != "" && o.Mode != s.Mode:
 		return fmt.Errorf("the session %s was created with --workspace %s; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Mode, s.Name)
-	case len(o.Expose) > 0 && !reflect.DeepEqual(o.Expose, s.Expose), len(o.Denied) > 0 && !slices.Equal(o.Denied, s.Denied):
+	case len(o.Expose) > 0 && !reflect.DeepEqual(o.Expose, s.Expose), len(o.Denied) > 0 && !slices.Equal(o.Denied, s.Denied),
+		slices.ContainsFunc(o.ReadOnly, func(path string) bool { return !slices.Contains(s.ReadOnly, path) }):
 		return fmt.Errorf("the session %s was created with other --expose or denied paths; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Name)
 	}
 	return nil
@@ -164,6 +170,9 @@ func (o *Options) create(workspace string) (*sandbox.Stored, error) {
 	case sandbox.Direct:
 		if len(o.Denied) > 0 {
 			return nil, errors.New("denied paths need --workspace cow: in the real directory nothing can be hidden")
+		}
+		if links := permission.ProtectedLinks(workspace); len(links) > 0 {
+			return nil, fmt.Errorf("%s is a link, which cannot be protected in the real directory; use --workspace cow", links[0])
 		}
 		settings.Absent = permission.ProtectedMissing(workspace)
 	case sandbox.Cow:

@@ -23,7 +23,7 @@ type running struct {
 	calls      int  // that run now
 	background bool // processes of an earlier call may run
 
-	freshened time.Time // when the view was last made fresh
+	freshened time.Time // when the view was last made fresh; zero before the first call
 
 	// Of a cow workspace that is not a fork's, until close; else nil.
 	layersMu sync.Mutex
@@ -31,9 +31,9 @@ type running struct {
 	layers   *openLayers
 }
 
-// newRunning begins the account of a session whose view was mounted since a time.
-func newRunning(ctx context.Context, s *Session, mounted changeset.Time) (*running, error) {
-	r := &running{s: s, freshened: time.Now()}
+// newRunning begins the account of a session in which nothing has run yet.
+func newRunning(ctx context.Context, s *Session) (*running, error) {
+	r := &running{s: s}
 	if s.Mode != Cow || s.parent != nil {
 		return r, nil
 	}
@@ -47,10 +47,6 @@ func newRunning(ctx context.Context, s *Session, mounted changeset.Time) (*runni
 	}
 	// The last owner may have died in a call.
 	if err := r.bases.Scan(ctx, r.layers.Layers); err != nil {
-		r.close()
-		return nil, err
-	}
-	if err := r.bases.Begin(changeset.Times{Call: mounted, Fresh: mounted}); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -127,10 +123,16 @@ func (r *running) fresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.freshened = time.Now()
-	if err := r.s.containers.Refresh(ctx); err != nil {
-		return err
+	if err := r.s.denyAppeared(); err != nil {
+		return fmt.Errorf("hiding denied paths: %w", err)
 	}
+	// Before the first call nobody has looked at the view: it is fresh.
+	if !r.freshened.IsZero() {
+		if err := r.s.containers.Refresh(ctx); err != nil {
+			return err
+		}
+	}
+	r.freshened = time.Now()
 	r.layersMu.Lock()
 	defer r.layersMu.Unlock()
 	if r.bases == nil {

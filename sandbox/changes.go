@@ -127,7 +127,7 @@ func (s *Stored) Changes(ctx context.Context, protected Protected) (*Changes, er
 		l.close()
 		return nil, err
 	}
-	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Bases: bases, Protected: protected})
+	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Bases: bases, Protected: protected, Refuse: s.refuse})
 	if err != nil {
 		l.close()
 		return nil, err

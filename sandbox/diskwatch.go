@@ -29,13 +29,15 @@ type diskWatch struct {
 	inodes int64
 	full   func(error) // ends the session
 
+	used usage // when measured last
+	free usage // of the file system, then
+
 	mu      sync.Mutex
-	users   int           // who needs the watch now
-	quit    chan struct{} // closed to end the watching goroutine; nil when there is none
-	ended   chan struct{}
-	used    usage // when measured last
-	free    usage // of the file system, then
+	users   int  // who needs the watch now
+	running bool // the watching goroutine
 	stopped bool
+	quit    chan struct{} // closed when stopped
+	ended   sync.WaitGroup
 }
 
 // usage is an amount of a file system.
@@ -51,7 +53,7 @@ var reserve = usage{bytes: DiskReserve, inodes: 1000}
 const fastest = 4 << 30
 
 func newDiskWatch(s *Session) (*diskWatch, error) {
-	w := &diskWatch{dir: s.dir, bytes: s.limits.Disk, inodes: s.limits.Inodes, full: func(err error) { s.stop(err) }}
+	w := &diskWatch{dir: s.dir, bytes: s.limits.Disk, inodes: s.limits.Inodes, full: func(err error) { s.stop(err) }, quit: make(chan struct{})}
 	var err error
 	if w.free, err = freeSpace(w.dir); err != nil {
 		return nil, fmt.Errorf("the state directory's file system: %w", err)
@@ -65,57 +67,56 @@ func newDiskWatch(s *Session) (*diskWatch, error) {
 	return w, w.check()
 }
 
-// start watches until stop is called as often. What ran before may go on in
-// the background; then stop is not called.
+// begin watches until end is called as often. What ran before may go on in the
+// background; then end is not called.
 func (w *diskWatch) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.users++
-	if w.quit == nil && !w.stopped {
-		w.quit, w.ended = make(chan struct{}), make(chan struct{})
-		go w.run(w.quit, w.ended)
+	if !w.running && !w.stopped {
+		w.running = true
+		w.ended.Go(w.run)
 	}
 }
 
+// end lets the watch cease when it looks next: calls often follow one another.
 func (w *diskWatch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.users--
-	if w.users == 0 && w.quit != nil {
-		close(w.quit)
-		w.quit = nil
-	}
 }
 
 // stop ends the watch for good and waits for its goroutine.
 func (w *diskWatch) stop() {
 	w.mu.Lock()
-	w.stopped = true
-	if w.quit != nil {
+	if !w.stopped {
+		w.stopped = true
 		close(w.quit)
-		w.quit = nil
 	}
-	ended := w.ended
 	w.mu.Unlock()
-	if ended != nil {
-		<-ended
-	}
+	w.ended.Wait()
 }
 
-func (w *diskWatch) run(quit, ended chan struct{}) {
-	defer close(ended)
-	for {
+func (w *diskWatch) run() {
+	for w.wanted() {
 		wait, err := w.poll()
 		if err != nil {
 			go w.full(err) // which waits for this goroutine
 			return
 		}
 		select {
-		case <-quit:
-			return
+		case <-w.quit:
 		case <-time.After(wait):
 		}
 	}
+}
+
+// wanted reports whether anybody needs the watch.
+func (w *diskWatch) wanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running = w.users > 0 && !w.stopped
+	return w.running
 }
 
 // poll looks once, and says when to look again.

@@ -29,8 +29,8 @@ func sessionEnv(host []string, u identity, exposed []Exposed) []string {
 		case !ok:
 		case name == "PATH":
 			for _, dir := range filepath.SplitList(value) {
-				if filepath.IsAbs(dir) && visible(dir, exposed) {
-					path = append(path, filepath.Clean(dir))
+				if dir = filepath.Clean(dir); filepath.IsAbs(dir) && visible(dir, exposed) {
+					path = append(path, dir)
 				}
 			}
 		case slices.Contains(environment, name), strings.HasPrefix(name, "LC_"):
@@ -40,7 +40,8 @@ func sessionEnv(host []string, u identity, exposed []Exposed) []string {
 	path = append(path, systemPath...)
 	var once []string
 	for _, dir := range path {
-		if !slices.Contains(once, dir) {
+		// One with a colon would be read as two others.
+		if !slices.Contains(once, dir) && !strings.Contains(dir, ":") {
 			once = append(once, dir)
 		}
 	}
@@ -52,6 +53,16 @@ func sessionEnv(host []string, u identity, exposed []Exposed) []string {
 		env = append(env, e.Env...)
 	}
 	return env
+}
+
+// variable returns the value of a variable of an environment.
+func variable(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // visible reports whether a directory of the host is in the session.

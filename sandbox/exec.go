@@ -72,6 +72,7 @@ type StartError struct {
 	Program string
 	Errno   unix.Errno
 	Message string
+	Dir     bool // for want of its working directory
 }
 
 func (e *StartError) Error() string { return e.Message }
@@ -165,7 +166,10 @@ func (s *Session) exec(ctx context.Context, b *box, call uint64, env *wire.Envel
 		return nil, s.over(err)
 	}
 	if got.StartErrno != 0 {
-		return nil, &StartError{Program: cmd.Args[0], Errno: unix.Errno(got.StartErrno), Message: changeset.Printable(got.StartError)}
+		return nil, &StartError{
+			Program: cmd.Args[0], Errno: unix.Errno(got.StartErrno), Message: changeset.Printable(got.StartError),
+			Dir: strings.HasPrefix(got.StartError, wire.NoWorkingDir),
+		}
 	}
 	return &Exit{
 		Code: int(uint8(got.Code)), Signal: unix.Signal(got.Signal & 0x7f), Background: int(got.Background),
@@ -215,8 +219,24 @@ func (s *Session) over(err error) error {
 	return err
 }
 
+// begun waits until the guest has begun a call, to which nothing could be sent
+// before, or the call is over.
+func begun(ctx context.Context, client *wire.Client, call uint64) bool {
+	for wait := 20 * time.Microsecond; ctx.Err() == nil; wait = min(2*wait, 10*time.Millisecond) {
+		resp, err := client.Input(context.Background(), &wire.InputRequest{Call: call})
+		if err != nil || !resp.Closed {
+			return err == nil
+		}
+		time.Sleep(wait)
+	}
+	return false
+}
+
 // feed sends what in gives to a program until either ends.
 func feed(ctx context.Context, client *wire.Client, call uint64, in io.Reader) {
+	if !begun(ctx, client, call) {
+		return
+	}
 	buf := make([]byte, wire.Chunk)
 	for ctx.Err() == nil {
 		n, err := in.Read(buf)
@@ -232,6 +252,9 @@ func feed(ctx context.Context, client *wire.Client, call uint64, in io.Reader) {
 }
 
 func resize(ctx context.Context, client *wire.Client, call uint64, sizes <-chan [2]uint16) {
+	if !begun(ctx, client, call) {
+		return
+	}
 	for {
 		select {
 		case <-ctx.Done():

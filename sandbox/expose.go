@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ type Exposed struct {
 
 // A preset finds one language's toolchains and caches in the usual places.
 type preset struct {
+	// programs are those that the machine has where every session sees them, if
+	// it has the toolchain there: then nothing need be exposed. Any one will do.
+	programs []string
 	// places are looked at in turn; those that exist are exposed.
 	places []place
 }
@@ -46,19 +50,19 @@ type place struct {
 // Never credentials: each place holds programs or packages only. (Not ~/.npmrc,
 // ~/.cargo/credentials, ~/.m2/settings.xml, ~/.config/pip, ~/.netrc.)
 var presets = map[string]preset{
-	"go": {[]place{
+	"go": {[]string{"go"}, []place{
 		{variable: "GOMODCACHE", fallback: "go/pkg/mod", cow: true, env: "GOMODCACHE"},
 		{variable: "GOROOT", env: "GOROOT", bin: "bin"},
 		{fallback: "sdk/*", bin: "bin"},
 		{fallback: "go/bin", bin: "."},
 	}},
-	"rust": {[]place{
+	"rust": {[]string{"cargo", "rustc"}, []place{
 		{variable: "RUSTUP_HOME", path: "toolchains", fallback: ".rustup/toolchains"},
 		{variable: "CARGO_HOME", path: "bin", fallback: ".cargo/bin", bin: "."},
 		{variable: "CARGO_HOME", path: "registry", fallback: ".cargo/registry", cow: true},
 		{variable: "CARGO_HOME", path: "git", fallback: ".cargo/git", cow: true},
 	}},
-	"node": {[]place{
+	"node": {[]string{"node"}, []place{
 		{variable: "NVM_DIR", path: "versions/node/*", fallback: ".nvm/versions/node/*", bin: "bin"},
 		{fallback: ".volta/tools/image/node/*", bin: "bin"},
 		{fallback: ".local/share/fnm/node-versions/*/installation", bin: "bin"},
@@ -66,7 +70,7 @@ var presets = map[string]preset{
 		{fallback: ".local/share/pnpm/store", cow: true},
 		{fallback: ".cache/yarn", cow: true},
 	}},
-	"python": {[]place{
+	"python": {[]string{"python3", "python"}, []place{
 		{variable: "VIRTUAL_ENV", env: "VIRTUAL_ENV", bin: "bin"},
 		{variable: "PYENV_ROOT", path: "versions/*", fallback: ".pyenv/versions/*", bin: "bin"},
 		{fallback: ".local/share/uv/python", bin: ""},
@@ -74,7 +78,7 @@ var presets = map[string]preset{
 		{fallback: ".cache/pip", cow: true},
 		{fallback: ".cache/uv", cow: true},
 	}},
-	"java": {[]place{
+	"java": {[]string{"java"}, []place{
 		{variable: "JAVA_HOME", env: "JAVA_HOME", bin: "bin"},
 		{fallback: ".sdkman/candidates/*/current", bin: "bin"},
 		{fallback: ".m2/repository", cow: true},
@@ -102,8 +106,9 @@ func ResolveExpose(arg, home string, env func(string) string) (*Exposed, error) 
 		if err != nil {
 			return nil, fmt.Errorf("--expose %s: %w", arg, err)
 		}
-		if len(e.Dirs) == 0 {
-			return nil, fmt.Errorf("--expose %s: nothing of %s was found below %s; name its directory instead", arg, arg, home)
+		if len(e.Dirs)+len(e.Env)+len(e.Path) == 0 && !p.inImage(env) {
+			return nil, fmt.Errorf("--expose %s: nothing of %s was found below %s, and the machine has no program %s; name its directory instead",
+				arg, arg, home, strings.Join(p.programs, " or "))
 		}
 		return e, nil
 	}
@@ -163,6 +168,10 @@ func (p preset) find(home string, env func(string) string) (*Exposed, error) {
 			if err != nil {
 				return nil, err
 			}
+			// A variable often names one of the usual places.
+			if slices.ContainsFunc(e.Dirs, func(d Expose) bool { return d.Path == real }) {
+				continue
+			}
 			if !inImage(real) {
 				e.Dirs = append(e.Dirs, Expose{Path: real, Cow: pl.cow})
 			}
@@ -175,6 +184,22 @@ func (p preset) find(home string, env func(string) string) (*Exposed, error) {
 		}
 	}
 	return e, nil
+}
+
+// inImage reports whether the host image has one of the preset's programs, in a
+// directory of the PATH that a session will have.
+func (p preset) inImage(env func(string) string) bool {
+	for _, dir := range slices.Concat(systemPath, filepath.SplitList(env("PATH"))) {
+		if !filepath.IsAbs(dir) || !visible(dir, nil) {
+			continue
+		}
+		for _, program := range p.programs {
+			if _, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // inImage reports whether the host image has a path already.

@@ -35,7 +35,7 @@ func (s *Session) Fork(ctx context.Context) (*Session, error) {
 		return nil, fmt.Errorf("forking: %w", err)
 	}
 	var err error
-	if fork.running, err = newRunning(ctx, fork, changeset.Time{}); err != nil {
+	if fork.running, err = newRunning(ctx, fork); err != nil {
 		return nil, err
 	}
 	conn, err := s.containers.Fork(ctx, fork.forkID, fork.hand)
@@ -89,9 +89,24 @@ func (s *Session) prepareFork() error {
 	return nil
 }
 
-// removeFork ends the fork's container and removes its layers.
+// removeFork ends the fork's container. Nobody has to wait for the removal of
+// its layers; closing the session does.
 func (s *Session) removeFork() error {
-	return errors.Join(s.containers.Remove(s.forkID), s.removeLayers())
+	err := s.containers.Remove(s.forkID)
+	root := s.root()
+	root.removing.Go(func() {
+		if err := s.removeLayers(); err != nil {
+			root.leftover(fmt.Errorf("removing the layers of a fork: %w", err))
+		}
+	})
+	return err
+}
+
+// leftover notes what closing the session has to report.
+func (s *Session) leftover(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = errors.Join(s.left, err)
 }
 
 func (s *Session) removeLayers() error {
@@ -124,7 +139,7 @@ func (s *Session) Changes(ctx context.Context, protected Protected) (*Changes, e
 	if err != nil {
 		return nil, err
 	}
-	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Protected: protected})
+	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Protected: protected, Refuse: s.refuse})
 	if err != nil {
 		l.close()
 		return nil, err

@@ -216,19 +216,60 @@ func (s *Session) writePolicy(root *beneath.Dir) error {
 	}
 	denied := slices.Clone(s.Denied)
 	slices.Sort(denied)
+	return s.denyAll(base, policy, denied)
+}
+
+// denyAppeared hides the denied paths whose directories the user has made since
+// the session started. It is done before the view is made fresh.
+func (s *Session) denyAppeared() error {
+	if len(s.unplaced) == 0 {
+		return nil
+	}
+	policy, err := beneath.Open(s.path(policyDir))
+	if err != nil {
+		return err
+	}
+	defer policy.Close()
+	base, err := beneath.Open(s.Workspace)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	return s.denyAll(base, policy, s.unplaced)
+}
+
+func (s *Session) denyAll(base, policy *beneath.Dir, denied []string) error {
+	s.unplaced = nil
 	for _, path := range denied {
 		rel, ok := strings.CutPrefix(path, s.Workspace+"/")
 		if !ok || !beneath.Valid(rel) {
 			return fmt.Errorf("%s is not in the workspace", path)
 		}
-		if err := s.deny(base, policy, rel); err != nil {
+		placed, err := deny(base, policy, rel)
+		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
+		}
+		if !placed {
+			s.unplaced = append(s.unplaced, path)
 		}
 	}
 	return nil
 }
 
-func (s *Session) deny(base, policy *beneath.Dir, rel string) error {
+// refuse says why a path of the workspace may never leave: what the session made
+// under a denied name is its own, and hides nothing of the user's.
+func (s *Stored) refuse(path string) string {
+	for _, denied := range s.Denied {
+		if within(s.Workspace+"/"+path, denied) {
+			return "denied by policy"
+		}
+	}
+	return ""
+}
+
+// deny puts into the policy layer what hides one path. It reports false where the
+// path's directory does not exist, so that there is no place for it yet.
+func deny(base, policy *beneath.Dir, rel string) (placed bool, err error) {
 	for i := range len(rel) {
 		if rel[i] != '/' {
 			continue
@@ -236,52 +277,51 @@ func (s *Session) deny(base, policy *beneath.Dir, rel string) error {
 		dir := rel[:i]
 		st, err := base.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // no parent: it cannot appear without one
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			return errors.New("a symbolic link leads there; deny what it points to")
+			return false, errors.New("a symbolic link leads there; deny what it points to")
 		}
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-			return nil
+			return false, nil
 		}
 		if over, err := policy.Lstat(dir); err == nil {
 			if over.Mode&unix.S_IFMT != unix.S_IFDIR {
-				return nil // a directory above is denied as a whole
+				return true, nil // a directory above is denied as a whole
 			}
 			continue
 		}
 		if err := policy.Mkdir(dir, 0o700); err != nil {
-			return err
+			return false, err
 		}
 		if err := likeBase(base, policy, dir); err != nil {
-			return err
+			return false, err
 		}
 	}
 	st, err := base.Lstat(rel)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return false, err
 	}
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
 		if st.Nlink > 1 {
-			return errors.New("it has other names (hard links), which the session would still see; deny a file with one name, or copy it")
+			return false, errors.New("it has other names (hard links), which the session would still see; deny a file with one name, or copy it")
 		}
 		f, err := policy.OpenFile(rel, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0)
 		if errors.Is(err, fs.ErrExist) {
-			return nil
+			return true, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
-		return f.Close()
+		return true, f.Close()
 	}
-	err = policy.Whiteout(rel)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+	if err := policy.Whiteout(rel); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err
 	}
-	return err
+	return true, nil
 }
 
 // likeBase gives a directory of the policy layer the mode and owner that the

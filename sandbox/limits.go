@@ -83,11 +83,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// The least that a session can start with.
+// The least that a session can start with, and the most that means something.
 const (
 	leastMemory = 32 << 20
 	leastPids   = 32
 	leastDisk   = 1 << 20
+	mostCPUs    = 100_000
 )
 
 func (l Limits) check() error {
@@ -98,8 +99,8 @@ func (l Limits) check() error {
 		return fmt.Errorf("a limit of %d processes is too small: at least %d are needed", l.Pids, leastPids)
 	case l.Disk != 0 && l.Disk < leastDisk:
 		return fmt.Errorf("a disk limit of %d bytes is too small: at least 1 MiB is needed", l.Disk)
-	case l.CPUs != 0 && l.CPUs < 0.01:
-		return fmt.Errorf("a limit of %g processors is too small: at least 0.01 is needed", l.CPUs)
+	case l.CPUs != 0 && !(l.CPUs >= 0.01 && l.CPUs <= mostCPUs): // no number, too
+		return fmt.Errorf("a limit of %g processors means nothing: 0.01 to %d can be held", l.CPUs, mostCPUs)
 	case l.Inodes < 0:
 		return fmt.Errorf("a limit of %d files means nothing", l.Inodes)
 	}

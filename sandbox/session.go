@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 
@@ -39,6 +40,7 @@ type Session struct {
 	env       []string
 	userxattr bool
 	layers    []layer
+	unplaced  []string // denied paths whose directories do not exist
 	hand      *specs.Spec
 	eye       *specs.Spec
 	calls     *atomic.Uint64 // the number of the last call, of this session and its forks
@@ -50,9 +52,13 @@ type Session struct {
 	parent *Session // of a fork
 	forkID string
 
+	removing sync.WaitGroup // the layers of forks that have ended
+	sweeping sync.WaitGroup // what dead processes have left in the store
+
 	mu     sync.Mutex
 	boxes  map[Box]*box
 	broken error // why the session is over; nil while it is not
+	left   error // what could not be removed
 }
 
 // A box is a container that has been opened.
@@ -78,12 +84,16 @@ func (s *Stored) Start(ctx context.Context, o StartOptions) (*Session, error) {
 		userxattr: os.Geteuid() != 0, calls: new(atomic.Uint64),
 	}
 	var err error
-	if live.who, err = whoRuns(s.Workspace); err != nil {
+	if live.who, err = whoRuns(s.Workspace, variable(o.Env, "HOME")); err != nil {
 		return nil, err
 	}
 	live.env = sessionEnv(o.Env, live.who, s.Expose)
 	if err := live.start(ctx); err != nil {
 		return nil, err
+	}
+	if s.store.sweepDue(time.Now()) {
+		// What cannot be removed now is in nobody's way; sessions prune says why.
+		live.sweeping.Go(func() { s.store.Sweep() })
 	}
 	return live, nil
 }
@@ -97,10 +107,6 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if s.watch, err = newDiskWatch(s); err != nil {
 		return err
 	}
-	mounted, err := s.workspaceTime()
-	if err != nil {
-		return err
-	}
 	s.containers, err = s.options.Driver.Start(ctx, &Start{
 		ID: s.ID, Dir: s.dir, Process: s.processSpec(), Switch: s.who.switched,
 		Resources: s.resources(), Required: s.options.Limits.given(),
@@ -109,7 +115,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.running, err = newRunning(ctx, s, mounted); err == nil {
+	if s.running, err = newRunning(ctx, s); err == nil {
 		_, err = s.open(ctx, Hand)
 	}
 	if err != nil {
@@ -242,7 +248,10 @@ func bytesOf(list []string) [][]byte {
 
 // Close ends every process of the session and returns when nothing of it is
 // left but its directory.
-func (s *Session) Close() error { return s.stop(ErrClosed) }
+func (s *Session) Close() error {
+	defer s.sweeping.Wait()
+	return s.stop(ErrClosed)
+}
 
 // ErrClosed is the error of calls in a session that was closed.
 var ErrClosed = errors.New("the session is closed")
@@ -269,7 +278,10 @@ func (s *Session) stop(why error) error {
 	if s.running != nil {
 		s.running.close()
 	}
-	return err
+	s.removing.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.left)
 }
 
 // Mechanisms says by what each part of the isolation is held.

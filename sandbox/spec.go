@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -106,9 +107,10 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 		own = append(own, l.mount(s.userxattr))
 	}
 	if s.Mode == Direct {
-		// The directories above a read-only path are mounted on themselves too:
-		// a mount point cannot be renamed, and the path with it.
-		for _, path := range append([]string{s.Workspace}, parents(s.Workspace, s.ReadOnly)...) {
+		// The directories above a path that may not change, or appear, are
+		// mounted on themselves too: a mount point cannot be renamed, and the
+		// path with it.
+		for _, path := range append([]string{s.Workspace}, parents(s.Workspace, slices.Concat(s.ReadOnly, s.Absent))...) {
 			own = append(own, specs.Mount{
 				Type: "bind", Source: path, Destination: path, Options: []string{"rbind", "nosuid", "nodev"},
 			})
@@ -128,12 +130,15 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 	return spec
 }
 
-// parents are the directories between a workspace and paths in it.
+// parents are the directories between a workspace and paths in it, as far as
+// they exist.
 func parents(workspace string, paths []string) []string {
 	var dirs []string
 	for _, path := range paths {
 		for dir := filepath.Dir(path); dir != workspace && within(dir, workspace); dir = filepath.Dir(dir) {
-			dirs = append(dirs, dir)
+			if info, err := os.Lstat(dir); err == nil && info.IsDir() {
+				dirs = append(dirs, dir)
+			}
 		}
 	}
 	slices.Sort(dirs)

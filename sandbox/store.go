@@ -11,17 +11,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/internal/beneath"
+	"github.com/sallyport/sallyport/sandbox/changeset"
 )
 
 // A Store is the directory of all sessions of one user. There is no daemon:
 // each session is a directory in it, and whoever holds its lock is its owner.
 type Store struct {
-	dir string // absolute
+	dir   string       // absolute
+	swept atomic.Int64 // when a start has swept it last, in nanoseconds since 1970
 }
 
 // OpenStore opens the store in a directory, which it makes with mode 0700. An
@@ -257,18 +260,43 @@ func (st *Store) Sweep() error {
 		if info, err := e.Info(); err != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		stored, err := hold(filepath.Join(st.sessions(), e.Name()), e.Name())
-		if errors.As(err, new(*BusyError)) {
+		lock, held := lockOf(filepath.Join(st.sessions(), e.Name()))
+		if held {
 			continue // being made or removed just now
 		}
-		if err := d.RemoveAll(e.Name()); err != nil {
-			return fmt.Errorf("removing what a dead process left: %w", err)
+		err := d.RemoveAll(e.Name())
+		if lock != nil {
+			lock.Close()
 		}
-		if stored != nil {
-			stored.Close()
+		if err != nil {
+			return fmt.Errorf("removing what a dead process left: %w", err)
 		}
 	}
 	return nil
+}
+
+// sweepPause is how long starts of one process go without sweeping again.
+const sweepPause = time.Minute
+
+// sweepDue reports whether a start is to sweep, and takes it that it does.
+func (st *Store) sweepDue(now time.Time) bool {
+	last := st.swept.Load()
+	return now.Sub(time.Unix(0, last)) >= sweepPause && st.swept.CompareAndSwap(last, now.UnixNano())
+}
+
+// lockOf takes the lock of a directory that may be a session's, unless another
+// process holds it. It makes none: a session that is just being removed would
+// get a file that nobody removes.
+func lockOf(dir string) (lock *os.File, held bool) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return nil, false
+	}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, wholeFile()); err != nil {
+		f.Close()
+		return nil, true
+	}
+	return f, false
 }
 
 func readSettings(dir string) (Settings, error) {
@@ -281,6 +309,9 @@ func readSettings(dir string) (Settings, error) {
 		return s, err
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("session.json: %w", err)
+	}
+	if err := s.check(filepath.Base(dir)); err != nil {
 		return s, fmt.Errorf("session.json: %w", err)
 	}
 	return s, nil
@@ -318,7 +349,8 @@ func hold(dir, name string) (*Stored, error) {
 		}
 		return nil, fmt.Errorf("the lock of session %s: %w", name, err)
 	}
-	owner, err := json.Marshal(Owner{PID: os.Getpid(), Command: strings.Join(os.Args, " "), Since: time.Now().UTC()})
+	command := strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " ")
+	owner, err := json.Marshal(Owner{PID: os.Getpid(), Command: shortened(command), Since: time.Now().UTC()})
 	if err == nil {
 		if err = f.Truncate(0); err == nil {
 			_, err = f.WriteAt(owner, 0)
@@ -341,8 +373,17 @@ func readOwner(f *os.File) Owner {
 	buf := make([]byte, 4096)
 	n, _ := f.ReadAt(buf, 0)
 	json.Unmarshal(bytes.TrimSpace(buf[:n]), &owner)
-	owner.Command = owner.Command[:min(len(owner.Command), 80)]
+	owner.Command = shortened(owner.Command)
 	return owner
+}
+
+// shortened is a command line as it is shown.
+func shortened(s string) string {
+	const most = 80
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most-1]) + "…"
+	}
+	return changeset.Printable(s)
 }
 
 // Owner returns the process that holds the session, if one does.

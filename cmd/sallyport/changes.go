@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -287,6 +288,10 @@ func askApply(c *sandbox.Changes, workspace string) (bool, error) {
 	if err := c.WriteStat(ctx, os.Stderr, o); err != nil {
 		return false, err
 	}
+	// A question whose answer changes nothing is not asked.
+	if !slices.ContainsFunc(c.Set.Changes, canLeave) {
+		return false, nil
+	}
 	for {
 		switch ask(fmt.Sprintf("Apply to %s? [y]es, [N]o, [d]iff ", workspace)) {
 		case "y":
@@ -301,6 +306,11 @@ func askApply(c *sandbox.Changes, workspace string) (bool, error) {
 			return false, nil
 		}
 	}
+}
+
+// canLeave reports whether a change is applied when all are.
+func canLeave(c *changeset.Change) bool {
+	return !c.Protected && c.Refused == "" && c.Base != changeset.BaseConflict
 }
 
 // pager starts the user's pager, and returns what to write to and what to call

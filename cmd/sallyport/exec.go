@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -19,15 +21,17 @@ import (
 
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/changeset"
 )
 
 // Exit codes of exec, beside the command's own.
 const (
-	exitTimeout     = 124 // as timeout(1)
-	exitBoxFailed   = 125 // the session could not be started, or ended early
-	exitDenied      = 126 // the command may not be run; also: it is no program
-	exitNotFound    = 127 // there is no such command in the box
-	exitInterrupted = 130 // it was stopped by SIGINT
+	exitTimeout   = 124 // as timeout(1)
+	exitBoxFailed = 125 // the session could not be started, or ended early
+	exitDenied    = 126 // the command may not be run; also: it is no program
+	exitNotFound  = 127 // there is no such command in the box
+	// 128 and the signal's number: it was stopped by a signal to sallyport, as
+	// 130 by SIGINT, or it ended by one itself
 )
 
 func execCommand() *cli.Command {
@@ -46,12 +50,19 @@ func execCommand() *cli.Command {
 			&cli.BoolFlag{Name: "i", Usage: "hand the command this command's standard input; without, it is empty"},
 			&cli.BoolFlag{Name: "read-only", Usage: "run it in a read-only view of the session"},
 			&cli.StringFlag{Name: "dir", Usage: "start in `DIR` of the session", DefaultText: "the current directory, or the workspace"},
-			&cli.StringSliceFlag{Name: "env", Usage: "set `KEY=VALUE` in the command's environment"},
+			&cli.StringSliceFlag{Name: "env", Usage: "set `KEY=VALUE` in the command's environment; KEY alone takes the value from yours"},
 			&cli.DurationFlag{Name: "timeout", Usage: "kill the command and all it started after `TIME` (90s, 10m)", DefaultText: "never"},
 			&cli.StringFlag{Name: "apply", Value: "ask", Usage: "what to do with the changes at the end: `ask`, always or never; ask is never without a terminal"},
 			jsonFlag(),
 		),
-		Action: runExec,
+		OnUsageError: func(c *cli.Context, err error, sub bool) error { return boxFailed(c, wrongUsage(c, err, sub)) },
+		Action: func(c *cli.Context) error {
+			err := runExec(c)
+			if err == nil || errors.As(err, new(exitCode)) {
+				return err
+			}
+			return boxFailed(c, err)
+		},
 	}
 }
 
@@ -69,6 +80,16 @@ func runExec(c *cli.Context) error {
 	if c.Bool("json") && c.Bool("t") {
 		return usageError(c, "--json and -t exclude each other")
 	}
+	if c.Bool("t") && !term.IsTerminal(int(os.Stdin.Fd())) {
+		return errors.New("-t needs a terminal on standard input; leave it out, or use -i")
+	}
+	if c.IsSet("timeout") && c.Duration("timeout") <= 0 {
+		return usageError(c, "--timeout %v: use a time of more than 0", c.Duration("timeout"))
+	}
+	env, err := environment(c)
+	if err != nil {
+		return err
+	}
 	o, err := options(c)
 	if err != nil {
 		return err
@@ -79,16 +100,20 @@ func runExec(c *cli.Context) error {
 		}
 		o.New = true
 	}
-	r := &execRun{cli: c, json: c.Bool("json")}
+	r := &execRun{cli: c, json: c.Bool("json"), env: env}
 	ctx, stop := r.handleInterrupts()
 	defer stop()
 
 	s, err := pipeline.Open(ctx, o)
+	if errors.Is(err, sandbox.ErrExists) {
+		return fmt.Errorf("%w; leave out --new to use it, or take another name with --session", err)
+	}
 	if err != nil {
-		return boxFailed(err)
+		return err
 	}
 	exit, err := r.exec(ctx, s, args)
 	stored, endErr := s.End()
+	stop() // a question is left by ^C, as everywhere
 	code := r.report(args[0], exit, err)
 	if endErr != nil {
 		fmt.Fprintln(os.Stderr, "sallyport:", endErr)
@@ -99,6 +124,9 @@ func runExec(c *cli.Context) error {
 		if code == 0 {
 			code = 1
 		}
+	}
+	if r.unclean && code == 0 {
+		code = 1
 	}
 	if r.json {
 		r.result.Code = code
@@ -112,17 +140,46 @@ func runExec(c *cli.Context) error {
 	return nil
 }
 
-func boxFailed(err error) error {
+// boxFailed says why nothing was run.
+func boxFailed(c *cli.Context, err error) error {
 	fmt.Fprintln(os.Stderr, "sallyport:", err)
+	if c.Bool("json") {
+		return errors.Join(json.NewEncoder(os.Stdout).Encode(execResult{Code: exitBoxFailed, Error: err.Error()}), exitCode(exitBoxFailed))
+	}
 	return exitCode(exitBoxFailed)
 }
 
+// environment reads --env.
+func environment(c *cli.Context) ([]string, error) {
+	var env []string
+	for _, arg := range c.StringSlice("env") {
+		name, _, hasValue := strings.Cut(arg, "=")
+		if name == "" {
+			return nil, usageError(c, "--env %s: use KEY=VALUE", arg)
+		}
+		if !hasValue {
+			value, ok := os.LookupEnv(name)
+			if !ok {
+				return nil, usageError(c, "--env %s: it is not set here; use KEY=VALUE", arg)
+			}
+			arg = name + "=" + value
+		}
+		env = append(env, arg)
+	}
+	return env, nil
+}
+
+// started is when this process was.
+var started = time.Now()
+
 // execRun is one run of exec.
 type execRun struct {
-	cli    *cli.Context
-	json   bool
-	result execResult
-	tail   tail // of standard error, where a shell says what it did not find
+	cli     *cli.Context
+	json    bool
+	env     []string
+	result  execResult
+	tail    tail // of standard error, where a shell says what it did not find
+	unclean bool // something that was to be applied was not
 }
 
 // execResult is what exec --json prints.
@@ -131,44 +188,52 @@ type execResult struct {
 	Code       int             `json:"exit_code"`
 	Signal     string          `json:"signal,omitempty"`
 	Error      string          `json:"error,omitempty"`
+	Hint       string          `json:"hint,omitempty"`
 	Stdout     string          `json:"stdout"`
+	Stdout64   []byte          `json:"stdout_base64,omitempty"` // all of it, when it is no UTF-8
 	Stderr     string          `json:"stderr"`
+	Stderr64   []byte          `json:"stderr_base64,omitempty"`
 	Truncated  bool            `json:"truncated,omitempty"` // output beyond 1 MiB each
 	DurationMS int64           `json:"duration_ms"`
 	Changes    json.RawMessage `json:"changes,omitempty"`
-	Applied    []string        `json:"applied,omitempty"`
+	// Report says what became of the changes, if they were to be applied.
+	Report *changeset.Report `json:"report,omitempty"`
 }
 
-// errInterrupted is why a call ends that was stopped by a signal.
-var errInterrupted = errors.New("interrupted")
+// An interruptError is why a call ends that was stopped by a signal to
+// sallyport.
+type interruptError struct{ signal syscall.Signal }
+
+func (e *interruptError) Error() string { return "stopped by " + e.signal.String() }
 
 // handleInterrupts makes the first SIGINT or SIGTERM stop the call, and a
-// second one the session.
+// second one the session. The returned function ends that.
 func (r *execRun) handleInterrupts() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		if _, ok := <-signals; !ok {
+		sig, ok := <-signals
+		if !ok {
 			return
 		}
-		cancel(errInterrupted)
-		if _, ok := <-signals; ok {
+		cancel(&interruptError{sig.(syscall.Signal)})
+		if sig, ok := <-signals; ok {
 			// The session's processes end with this one.
-			os.Exit(exitInterrupted)
+			os.Exit(128 + int(sig.(syscall.Signal)))
 		}
 	}()
-	return ctx, func() {
+	return ctx, sync.OnceFunc(func() {
 		signal.Stop(signals)
 		close(signals)
 		cancel(nil)
-	}
+	})
 }
 
 func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) (*sandbox.Exit, error) {
 	r.result.Session = s.Name
 	cmd := sandbox.Command{
-		Args: args, Dir: r.dir(s), Env: r.cli.StringSlice("env"),
+		Args: args, Dir: r.dir(s), Env: r.env,
 		Stdout: os.Stdout, Stderr: io.MultiWriter(os.Stderr, &r.tail),
 		Envelope: sandbox.Envelope{Time: r.cli.Duration("timeout")},
 	}
@@ -180,7 +245,7 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 	}
 	var stdout, stderr capture
 	if r.json {
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		cmd.Stdout, cmd.Stderr = &stdout, io.MultiWriter(&stderr, &r.tail)
 	}
 	if r.cli.Bool("t") {
 		terminal, restore, err := ownTerminal()
@@ -189,11 +254,16 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 		}
 		defer restore()
 		cmd.Stdin, cmd.Terminal = os.Stdin, terminal
+		cmd.Stdout = io.MultiWriter(os.Stdout, &r.tail) // a terminal has one output
 	}
+	// What the user did to the workspace just before is known to be from before
+	// the call.
+	time.Sleep(time.Until(started.Add(changeset.Settle)))
 	start := time.Now()
 	exit, err := s.Exec(ctx, cmd)
 	r.result.DurationMS = time.Since(start).Milliseconds()
 	r.result.Stdout, r.result.Stderr = stdout.String(), stderr.String()
+	r.result.Stdout64, r.result.Stderr64 = stdout.notText(), stderr.notText()
 	r.result.Truncated = stdout.cut || stderr.cut
 	return exit, err
 }
@@ -215,26 +285,34 @@ func (r *execRun) dir(s *pipeline.Session) string {
 // exit code.
 func (r *execRun) report(program string, exit *sandbox.Exit, err error) int {
 	say := func(format string, args ...any) {
-		msg := fmt.Sprintf(format, args...)
-		r.result.Error = msg
-		fmt.Fprintln(os.Stderr, "sallyport:", msg)
+		r.result.Error = fmt.Sprintf(format, args...)
+		fmt.Fprintln(os.Stderr, "sallyport:", r.result.Error)
+	}
+	hint := func(text string) {
+		if text != "" {
+			r.result.Hint = text
+			fmt.Fprintln(os.Stderr, "sallyport:", text)
+		}
 	}
 	var start *sandbox.StartError
+	var interrupt *interruptError
 	switch {
+	case errors.As(err, &start) && start.Dir:
+		say("%s; name another with --dir", start)
+		return exitBoxFailed
 	case errors.As(err, &start):
 		say("%s", start)
 		if !errors.Is(start.Errno, unix.ENOENT) {
 			return exitDenied
 		}
-		if hint := hintFor(program); hint != "" {
-			say("%s", hint)
-		}
+		hint(hintFor(program))
 		return exitNotFound
 	case errors.Is(err, sandbox.ErrTime):
 		say("the command was killed, with all it had started, after %v", r.cli.Duration("timeout"))
 		return exitTimeout
-	case errors.Is(err, errInterrupted):
-		return exitInterrupted
+	case errors.As(err, &interrupt):
+		r.result.Error = interrupt.Error()
+		return 128 + int(interrupt.signal)
 	case errors.Is(err, sandbox.ErrNotHeld):
 		say("%v", err)
 		return exitDenied
@@ -250,14 +328,12 @@ func (r *execRun) report(program string, exit *sandbox.Exit, err error) int {
 	}
 	if exit.Code == exitNotFound {
 		if missing := r.tail.notFound(); missing != "" {
-			if hint := hintFor(missing); hint != "" {
-				say("%s", hint)
-			}
+			hint(hintFor(missing))
 		}
 	}
 	if exit.Code != 0 && os.Geteuid() != 0 && r.tail.contains("Value too large for defined data type") {
-		say("a file of another group cannot be changed in a session of an ordinary user: only your own group %d is known inside; "+
-			"find such files with: find . ! -group %d", os.Getegid(), os.Getegid())
+		hint(fmt.Sprintf("a file of another group cannot be changed in a session of an ordinary user: only your own group %d is known inside; "+
+			"find such files with: find . ! -group %[1]d", os.Getegid()))
 	}
 	return exit.Status()
 }
@@ -298,27 +374,40 @@ func (r *execRun) offer(ctx context.Context, s *pipeline.Stored, c *sandbox.Chan
 	case "never":
 		return false, nil
 	default:
-		if r.json {
+		if r.json || r.cli.Bool("read-only") {
 			return false, nil
 		}
 		if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
-			fmt.Fprintf(os.Stderr, "sallyport: %s in session %s: sallyport diff, sallyport apply\n", count(n, "change"), s.Name)
+			fmt.Fprintf(os.Stderr, "sallyport: %s in session %s: sallyport diff%s, sallyport apply%[3]s\n", count(n, "change"), s.Name, r.which())
 			return false, nil
 		}
 		yes, err := askApply(c, s.Workspace)
 		if err != nil || !yes {
-			fmt.Fprintf(os.Stderr, "sallyport: %s kept in session %s: sallyport diff, sallyport apply, sallyport discard\n", count(n, "change"), s.Name)
+			fmt.Fprintf(os.Stderr, "sallyport: %s kept in session %s: sallyport diff%s, sallyport apply%[3]s, sallyport discard%[3]s\n", count(n, "change"), s.Name, r.which())
 			return false, err
 		}
 	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	report, err := s.Apply(ctx, c, sandbox.ApplyOptions{})
 	if report != nil {
-		r.result.Applied = report.Applied
+		r.result.Report, r.unclean = report, !clean(report)
 		if !r.json {
 			printReport(os.Stderr, report)
 		}
 	}
 	return err == nil && report != nil && clean(report), err
+}
+
+// which names the session to other commands, as far as that is needed.
+func (r *execRun) which() string {
+	switch {
+	case r.cli.IsSet("session") || r.cli.Bool("new"):
+		return " --session " + r.result.Session
+	case r.cli.IsSet("w"):
+		return " -w " + shellQuoted(r.cli.String("w"))
+	}
+	return ""
 }
 
 func count(n int, what string) string {
@@ -332,6 +421,14 @@ func count(n int, what string) string {
 type capture struct {
 	bytes.Buffer
 	cut bool
+}
+
+// notText returns what was written if it is no text, which JSON could not hold.
+func (c *capture) notText() []byte {
+	if utf8.Valid(c.Bytes()) {
+		return nil
+	}
+	return c.Bytes()
 }
 
 const mostCaptured = 1 << 20

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/sandbox/native"
 )
 
@@ -20,6 +21,20 @@ func sessionFlags() []cli.Flag {
 		&cli.StringFlag{Name: "w", Usage: "the workspace `DIR`", DefaultText: "the current directory"},
 		&cli.StringFlag{Name: "session", Usage: "the session's `NAME`", DefaultText: "that of the workspace"},
 	}
+}
+
+// printed is a path as it is shown.
+func printed(path string) string { return changeset.Printable(path) }
+
+// shellQuoted is a word as a shell reads it.
+func shellQuoted(s string) string {
+	if s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/+:,@%") == "" {
+		return s
+	}
+	if changeset.Printable(s) != s {
+		return "DIR" // it could not be copied from a terminal anyway
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 func jsonFlag() cli.Flag {
@@ -133,7 +148,7 @@ func stored(c *cli.Context) (*pipeline.Stored, error) {
 		return nil, err
 	}
 	s, err := pipeline.Hold(pipeline.Options{Store: o.Store, Name: name, Driver: o.Driver})
-	return s, explainNone(err, name)
+	return s, explainNone(err, c, o.Store, name)
 }
 
 // looked reads the session that the flags name without holding it.
@@ -147,7 +162,7 @@ func looked(c *cli.Context) (*sandbox.Stored, error) {
 		return nil, err
 	}
 	s, err := o.Store.Look(name)
-	return s, explainNone(err, name)
+	return s, explainNone(err, c, o.Store, name)
 }
 
 func sessionName(o *pipeline.Options) (string, error) {
@@ -158,9 +173,26 @@ func sessionName(o *pipeline.Options) (string, error) {
 	return pipeline.SessionName(workspace), err
 }
 
-func explainNone(err error, name string) error {
-	if errors.Is(err, sandbox.ErrNoSession) {
-		return fmt.Errorf("there is no session %s: begin one with sallyport exec -- COMMAND, or see sallyport sessions ls", name)
+// explainNone says what can be done about a session that does not exist.
+func explainNone(err error, c *cli.Context, st *sandbox.Store, name string) error {
+	if !errors.Is(err, sandbox.ErrNoSession) {
+		return err
 	}
-	return err
+	if c.String("session") != "" || c.Args().Present() && c.Command.Name != "diff" && c.Command.Name != "apply" && c.Command.Name != "discard" {
+		return fmt.Errorf("there is no session %s; see sallyport sessions ls", name)
+	}
+	workspace, err := sandbox.ResolveWorkspace(c.String("w"))
+	if err != nil {
+		return err
+	}
+	list, err := st.List()
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if _, err := s.Relative(workspace, "/"); err == nil {
+			return fmt.Errorf("there is no session of %s, but %s is of %s: name it with --session, or go there", printed(workspace), s.Name, printed(s.Workspace))
+		}
+	}
+	return fmt.Errorf("there is no session of %s: begin one with sallyport exec -- COMMAND, or see sallyport sessions ls", printed(workspace))
 }

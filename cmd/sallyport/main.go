@@ -29,7 +29,8 @@ import (
 )
 
 func main() {
-	err := newApp().Run(os.Args)
+	app := newApp()
+	err := app.Run(inOrder(app, os.Args))
 	if err == nil {
 		return
 	}
@@ -47,7 +48,7 @@ type exitCode int
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
 func newApp() *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:    "sallyport",
 		Usage:   "run an agent's commands in a sealed box, and let out what you approve",
 		Version: version.Version,
@@ -59,12 +60,10 @@ func newApp() *cli.App {
 			"   sallyport apply                 carry that out in the real directory",
 		EnableBashCompletion:   true,
 		UseShortOptionHandling: true,
-		HideHelpCommand:        true,
+		// A comma may be part of a path or a value.
+		DisableSliceFlagSeparator: true,
 		// Commands return errors; main prints them.
 		ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return fmt.Errorf("%w; see sallyport --help", err)
-		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return fmt.Errorf("no command %q%s; see sallyport --help", c.Args().First(), nearest(c.Args().First(), c.App))
@@ -76,6 +75,11 @@ func newApp() *cli.App {
 			sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
 		},
 	}
+	app.OnUsageError = wrongUsage
+	for _, cmd := range app.Commands {
+		explainUsage(cmd)
+	}
+	return app
 }
 
 // nearest suggests the command that a mistyped one begins like.
@@ -102,9 +106,4 @@ func openStore() (*sandbox.Store, error) { return sandbox.OpenStore("") }
 // A second one ends the process at once.
 func interruptible(ctx context.Context) (context.Context, func()) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-}
-
-// usageError is what a command returns that was called wrongly.
-func usageError(c *cli.Context, format string, args ...any) error {
-	return fmt.Errorf("%s: %w; see sallyport %s --help", c.Command.HelpName, fmt.Errorf(format, args...), c.Command.Name)
 }

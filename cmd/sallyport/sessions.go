@@ -154,7 +154,7 @@ func showSession(c *cli.Context) error {
 	}
 	s, err := store.Look(name)
 	if err != nil {
-		return explainNone(err, name)
+		return explainNone(err, c, store, name)
 	}
 	info := infoOf(c, s)
 	usage, err := s.Usage()
@@ -267,7 +267,7 @@ var errHasChanges = errors.New("has changes that were not applied")
 func removeSession(c *cli.Context, store *sandbox.Store, name string, changed bool) error {
 	s, err := pipeline.Hold(pipeline.Options{Store: store, Name: name, Driver: native.Driver{}})
 	if err != nil {
-		return explainNone(err, name)
+		return explainNone(err, c, store, name)
 	}
 	if !changed {
 		info := infoOf(c, s.Stored)

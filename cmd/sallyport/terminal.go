@@ -18,9 +18,6 @@ import (
 // to it, and a change of size too, until restore is called.
 func ownTerminal() (t *sandbox.Terminal, restore func(), err error) {
 	fd := int(os.Stdin.Fd())
-	if !term.IsTerminal(fd) {
-		return nil, nil, fmt.Errorf("-t needs a terminal on standard input; leave it out, or use -i")
-	}
 	columns, rows, err := term.GetSize(fd)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the terminal: %w", err)
@@ -62,8 +59,8 @@ func ownTerminal() (t *sandbox.Terminal, restore func(), err error) {
 // isBrokenPipe reports whether whoever reads our output has gone.
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
-// ask asks a question on the terminal and returns the answer's first letter, in
-// lower case; "" is none.
+// ask asks a question on the terminal and returns the answer in lower case, "yes"
+// as "y"; "" is none.
 func ask(question string) string {
 	fmt.Fprint(os.Stderr, question)
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -71,5 +68,11 @@ func ask(question string) string {
 		fmt.Fprintln(os.Stderr)
 	}
 	line = strings.ToLower(strings.TrimSpace(line))
-	return line[:min(len(line), 1)]
+	switch line {
+	case "yes":
+		return "y"
+	case "diff":
+		return "d"
+	}
+	return line
 }

@@ -60,7 +60,8 @@ func judge(e entry, placed, covers bool, since, fresh Time) record {
 // neighbours of what the user saves.
 func placed(d *viewDir, name string, e entry, since Time) (bool, error) {
 	for i, layer := range d.layers {
-		if !slices.Contains(e.layers, layer) {
+		// What is in a policy layer the user never made or moved.
+		if !slices.Contains(e.layers, layer) || d.view.Layers[layer].Policy {
 			continue
 		}
 		child, err := d.dirs[i].Lstat(name)

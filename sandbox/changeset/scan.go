@@ -33,6 +33,13 @@ func (b *Bases) Scan(ctx context.Context, l Layers) error {
 }
 
 func (b *Bases) scan(ctx context.Context, l Layers) error {
+	// A call that wrote nothing is no reason to look at anything else. That the
+	// next one is judged by an earlier start can only make it a conflict.
+	same, err := b.root.unchanged(l.Upper, ".")
+	if err != nil || same {
+		b.behind = b.behind && !same
+		return err
+	}
 	view, done, err := l.Lower.sameMount()
 	if err != nil {
 		return err
@@ -131,6 +138,30 @@ func (s *scanner) dir(d upperDir) error {
 		s.todo = append(s.todo, upperDir{path.Join(d.name, base), kid, stampOf(&st)})
 	}
 	return nil
+}
+
+// unchanged reports whether no directory of the upper that covers nothing has
+// changed since it was read.
+func (n *scanNode) unchanged(upper *beneath.Dir, name string) (bool, error) {
+	if !n.settled {
+		return false, nil
+	}
+	st, err := upper.Lstat(name)
+	if isGone(err) {
+		return false, nil
+	}
+	if err != nil || stampOf(&st) != n.stamp {
+		return false, err
+	}
+	for base, kid := range n.kids {
+		if kid.Covers {
+			continue
+		}
+		if same, err := kid.unchanged(upper, path.Join(name, base)); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 func (n *scanNode) hasDirs() bool {

@@ -30,26 +30,26 @@ type running struct {
 
 // Exec implements the wire.
 func (g *Guest) Exec(_ context.Context, req *wire.ExecRequest, stream wire.Guest_ExecServer) error {
-	r := &running{cancel: func() {}}
+	streams, err := newStdio(req)
+	if err != nil {
+		return stream.Send(&wire.ExecOutput{Body: &wire.ExecOutput_Exit{Exit: notStarted(err)}})
+	}
+	defer streams.close()
+	// From here on there is something that takes input.
+	r := &running{cancel: func() {}, stdin: streams.stdin, terminal: streams.terminal}
 	r.drained.L = &r.mu
 	if err := g.begin(req.Call, r); err != nil {
+		streams.closeInside()
 		return err
 	}
 	defer g.end(req.Call)
-	exit := g.exec(req, r, stream)
+	exit := g.exec(req, r, streams, stream)
 	return stream.Send(&wire.ExecOutput{Body: &wire.ExecOutput_Exit{Exit: exit}})
 }
 
 // exec runs the program and returns how it ended, all that it wrote having been
 // sent.
-func (g *Guest) exec(req *wire.ExecRequest, r *running, stream wire.Guest_ExecServer) *wire.Exit {
-	streams, err := newStdio(req)
-	if err != nil {
-		return notStarted(err)
-	}
-	defer streams.close()
-	r.stdin, r.terminal = streams.stdin, streams.terminal
-
+func (g *Guest) exec(req *wire.ExecRequest, r *running, streams *stdio, stream wire.Guest_ExecServer) *wire.Exit {
 	ended, err := g.launch(req, streams)
 	streams.closeInside()
 	if err != nil {
@@ -113,7 +113,7 @@ func (g *Guest) launch(req *wire.ExecRequest, streams *stdio) (<-chan exited, er
 	})
 	if err != nil {
 		if st, statErr := os.Stat(attr.Dir); statErr != nil || !st.IsDir() {
-			return nil, fmt.Errorf("working directory %s: %w", attr.Dir, err)
+			return nil, fmt.Errorf("%s%s: %w", wire.NoWorkingDir, attr.Dir, err)
 		}
 		return nil, fmt.Errorf("%s: %w", args[0], err)
 	}

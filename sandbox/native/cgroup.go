@@ -31,6 +31,7 @@ const cgroupParent = "sallyport"
 type cgroup struct {
 	v1   cgroup1.Cgroup
 	dirs []moveV1 // of v1: where a thread joins, and where it goes back to
+	own  []claim  // the directories
 	v2   *cgroup2.Manager
 	dir  string                   // of v2
 	why  error                    // why there is none
@@ -44,10 +45,15 @@ type cgroupFS struct {
 	mount string // of the file system, or of all v1 hierarchies
 	self  string // the file that names this process's cgroups
 	root  bool   // whether this process is root
+	// nested says, of v1, which cgroups this process is in.
+	nested func() (cgroup1.Path, error)
 }
 
 var systemCgroups = sync.OnceValue(func() cgroupFS {
-	return cgroupFS{mode: cgroups.Mode(), mount: "/sys/fs/cgroup", self: "/proc/self/cgroup", root: os.Geteuid() == 0}
+	return cgroupFS{
+		mode: cgroups.Mode(), mount: "/sys/fs/cgroup", self: "/proc/self/cgroup", root: os.Geteuid() == 0,
+		nested: nestedV1,
+	}
 })
 
 // newCgroup makes the cgroup of a session.
@@ -63,7 +69,11 @@ func (f cgroupFS) newCgroup(id string, r *specs.LinuxResources, required []sandb
 	}
 	for _, limit := range required {
 		if c.held[limit] == "" {
-			err := fmt.Errorf("the limit on %s cannot be held: %w; %s", limit, c.why, f.cure())
+			why := c.why
+			if why == nil {
+				why = errors.New("there is no controller for it where a cgroup could be made")
+			}
+			err := fmt.Errorf("the limit on %s cannot be held: %w; %s", limit, why, f.cure())
 			return nil, errors.Join(err, c.remove())
 		}
 	}
@@ -112,7 +122,7 @@ func (f cgroupFS) newV1(c *cgroup, id string, r *specs.LinuxResources) error {
 	if len(subsystems) == 0 {
 		return errors.New("none of the cgroup v1 hierarchies memory, pids, cpu is mounted")
 	}
-	nested, err := nestedV1()
+	nested, err := f.nested()
 	if err != nil {
 		return err
 	}
@@ -129,9 +139,14 @@ func (f cgroupFS) newV1(c *cgroup, id string, r *specs.LinuxResources) error {
 		own, err := nested(name)
 		return path.Join(own, cgroupParent, id), err
 	}
+	for _, d := range dirs {
+		if err := c.claim(d.session); err != nil {
+			return fmt.Errorf("cgroup v1: %w", errors.Join(err, c.abandon()))
+		}
+	}
 	cg, err := cgroup1.New(at, &want, cgroup1.WithHierarchy(func() ([]cgroup1.Subsystem, error) { return subsystems, nil }))
 	if err != nil {
-		return fmt.Errorf("cgroup v1: %w", err)
+		return fmt.Errorf("cgroup v1: %w", errors.Join(err, c.abandon()))
 	}
 	c.v1, c.dirs = cg, dirs
 	for _, limit := range held {
@@ -155,16 +170,13 @@ var nestedV1 = sync.OnceValues(func() (cgroup1.Path, error) {
 // their own, in what systemd has delegated to them. (Below one's own it cannot
 // be: a cgroup with processes has no limits to hand down.)
 func (f cgroupFS) newV2(c *cgroup, id string, r *specs.LinuxResources) error {
-	parent := "/"
-	if !f.root {
-		_, own, err := cgroups.ParseCgroupFileUnified(f.self)
-		if err != nil {
-			return err
-		}
-		if own == "" || own == "/" {
-			return errors.New("this process is in no cgroup of its own")
-		}
-		parent = path.Dir(own)
+	group, err := f.groupV2(id)
+	if err != nil {
+		return err
+	}
+	parent := path.Dir(group)
+	if f.root {
+		parent = "/"
 	}
 	controllers, err := os.ReadFile(filepath.Join(f.mount, parent, "cgroup.controllers"))
 	if err != nil {
@@ -174,7 +186,7 @@ func (f cgroupFS) newV2(c *cgroup, id string, r *specs.LinuxResources) error {
 	want := &cgroup2.Resources{}
 	var held []sandbox.Limit
 	if slices.Contains(have, "memory") {
-		want.Memory = &cgroup2.Memory{Max: r.Memory.Limit, Swap: new(int64)}
+		want.Memory = &cgroup2.Memory{Max: r.Memory.Limit}
 		held = append(held, sandbox.LimitMemory)
 	}
 	if slices.Contains(have, "pids") {
@@ -188,19 +200,51 @@ func (f cgroupFS) newV2(c *cgroup, id string, r *specs.LinuxResources) error {
 	if len(held) == 0 {
 		return fmt.Errorf("the cgroup %s has none of the controllers memory, pids, cpu", parent)
 	}
-	group := path.Join(parent, cgroupParent+"-"+id)
-	if f.root {
-		group = path.Join("/", cgroupParent, id)
+	dir := filepath.Join(f.mount, group)
+	if err := c.claim(dir); err != nil {
+		return fmt.Errorf("cgroup v2: %w", errors.Join(err, c.abandon()))
 	}
 	m, err := cgroup2.NewManager(f.mount, group, want)
-	if err != nil {
-		return fmt.Errorf("cgroup v2: %w", err)
+	if err == nil && want.Memory != nil {
+		err = noSwap(dir)
 	}
-	c.v2, c.dir = m, filepath.Join(f.mount, group)
+	if err != nil {
+		return fmt.Errorf("cgroup v2: %w", errors.Join(err, c.abandon()))
+	}
+	c.v2, c.dir = m, dir
 	for _, limit := range held {
 		c.held[limit] = "cgroup v2"
 	}
 	return nil
+}
+
+// groupV2 is the path of a session's cgroup, below the mount.
+func (f cgroupFS) groupV2(id string) (string, error) {
+	if f.root {
+		return "/" + cgroupParent + "/" + id, nil
+	}
+	_, own, err := cgroups.ParseCgroupFileUnified(f.self)
+	if err != nil {
+		return "", err
+	}
+	if own == "" || own == "/" {
+		return "", errors.New("this process is in no cgroup of its own")
+	}
+	return path.Join(path.Dir(own), cgroupParent+"-"+id), nil
+}
+
+// noSwap forbids a cgroup to swap: the limit would be one on what is in memory
+// only. A kernel that does not swap has no such file.
+func noSwap(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, "memory.swap.max"), os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("0")
+	return errors.Join(err, f.Close())
 }
 
 // byRlimit notes what rlimits must hold instead. They bound each process and
@@ -263,9 +307,39 @@ func (c *cgroup) mechanisms() map[string]string {
 	return m
 }
 
+// claim makes a directory of the cgroup's.
+func (c *cgroup) claim(dir string) error {
+	got, err := newClaim(dir)
+	if err == nil {
+		c.own = append(c.own, got)
+	}
+	return err
+}
+
+// release lets go of the cgroup's directories.
+func (c *cgroup) release() {
+	for _, own := range c.own {
+		own.release()
+	}
+	c.own = nil
+}
+
+// abandon removes the directories of a cgroup that could not be made.
+func (c *cgroup) abandon() error {
+	defer c.release()
+	var errs []error
+	for _, own := range c.own {
+		if err := os.Remove(own.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // remove removes the cgroup, which no process is in any more. The kernel may
 // take a moment to see that.
 func (c *cgroup) remove() error {
+	defer c.release()
 	remove := func() error { return nil }
 	switch {
 	case c.v1 != nil:
@@ -273,12 +347,15 @@ func (c *cgroup) remove() error {
 	case c.v2 != nil:
 		remove = c.v2.Delete
 	}
+	gone := func(err error) bool {
+		return err == nil || errors.Is(err, cgroup1.ErrCgroupDeleted) || errors.Is(err, fs.ErrNotExist)
+	}
 	err := remove()
-	for wait := time.Millisecond; err != nil && wait < time.Second; wait *= 2 {
+	for wait := time.Millisecond; !gone(err) && wait < time.Second; wait *= 2 {
 		time.Sleep(wait)
 		err = remove()
 	}
-	if errors.Is(err, cgroup1.ErrCgroupDeleted) || errors.Is(err, fs.ErrNotExist) {
+	if gone(err) {
 		return nil
 	}
 	return err

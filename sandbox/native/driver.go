@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
@@ -76,8 +77,9 @@ type containers struct {
 	nextFork uint32
 	spare    *prepared // for the next fork, once there has been one
 
-	closing sync.Once
-	closed  error
+	sweeping sync.WaitGroup // what dead sessions have left
+	closing  sync.Once
+	closed   error
 }
 
 // Start implements [sandbox.Driver].
@@ -122,6 +124,9 @@ func (d Driver) Start(ctx context.Context, s *sandbox.Start) (_ sandbox.Containe
 	c.refresh, err = c.control.ask(&starter.Request{Session: s.ID, Body: &starter.Request_Create{Create: create}})
 	if c.opened, err = hand.dressed(err); err != nil {
 		return nil, err
+	}
+	if sweepDue(time.Now()) {
+		c.sweeping.Go(systemCgroups().sweep)
 	}
 	return c, nil
 }
@@ -287,6 +292,7 @@ func (c *containers) Report() sandbox.Report {
 // Close implements [sandbox.Containers].
 func (c *containers) Close() error {
 	c.closing.Do(func() {
+		c.sweeping.Wait()
 		if c.control != nil {
 			_, c.closed = c.control.ask(&starter.Request{Session: c.start.ID, Body: &starter.Request_End{End: &starter.End{}}})
 			if errors.Is(c.closed, errStarterEnded) {

@@ -63,9 +63,9 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %s", err, WhyNoNamespaces())
 	case strings.HasPrefix(msg, "mounting /proc") && errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: the /proc of this machine or container is partly covered, so no new one may be mounted; start the container with --security-opt systempaths=unconfined", err)
-	case strings.Contains(msg, "OVERLAY") && errors.Is(err, unix.EINVAL):
+	case strings.HasPrefix(msg, "mounting overlay") && errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w: the file system of the workspace or of the state directory cannot be a layer (an overlay, NFS or FUSE cannot be written as one), or has others mounted in it; set XDG_STATE_HOME to a directory on a local file system", err)
-	case strings.Contains(msg, "OVERLAY") && errors.Is(err, unix.ENODEV):
+	case strings.HasPrefix(msg, "mounting overlay") && errors.Is(err, unix.ENODEV):
 		return fmt.Errorf("%w: this kernel has no overlay file system; load it with: modprobe overlay", err)
 	case errors.Is(err, unix.ENOSYS):
 		return fmt.Errorf("%w: this kernel is too old; Linux 5.13 is needed", err)

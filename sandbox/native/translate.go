@@ -148,11 +148,6 @@ func readOnlyView(hand, eye *specs.Spec) ([]*starter.Mount, error) {
 		return sameMount(h, e)
 	}
 	rest, err := overlaid(hand, eye, same, func(m specs.Mount) bool { return m.Type == "tmpfs" && m.Destination == "/dev" })
-	for _, m := range rest {
-		if m.Type == starter.Mount_KEEP {
-			m.Attributes |= unix.MOUNT_ATTR_RDONLY // it is the hand's
-		}
-	}
 	return append([]*starter.Mount{all}, rest...), err
 }
 
@@ -180,7 +175,11 @@ func overlaid(hand, other *specs.Spec, same func(h, o specs.Mount) bool, fresh f
 		}
 		if same(h, m) && !fresh(m) {
 			if slices.ContainsFunc(covered, func(dir string) bool { return below(m.Destination, dir) && m.Destination != dir }) {
-				mounts = append(mounts, &starter.Mount{Type: starter.Mount_KEEP, Destination: []byte(m.Destination)})
+				keep := &starter.Mount{Type: starter.Mount_KEEP, Destination: []byte(m.Destination)}
+				if slices.Contains(m.Options, "ro") {
+					keep.Attributes = unix.MOUNT_ATTR_RDONLY // it is the hand's, which may be writable
+				}
+				mounts = append(mounts, keep)
 			}
 			continue
 		}

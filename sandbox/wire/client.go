@@ -176,6 +176,10 @@ func (e *CallFailure) Unwrap() error {
 	return e.Errno
 }
 
+// NoWorkingDir begins the start error of a program whose working directory could
+// not be entered.
+const NoWorkingDir = "the working directory "
+
 // killWhenDone kills a call when ctx ends before stop is called, again and
 // again until then: the first may come before the guest has begun the call. A
 // guest that does not end it loses its connection.

@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/sallyport/sallyport/test/sallytest"
 	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/test/sallytest"
 )
 
 func TestMain(m *testing.M) { os.Exit(sallytest.Run(m)) }

@@ -34,16 +34,20 @@ func containerProgram(r *Prepare, p *program) error {
 	one := []byte{1}
 	p.do("telling that the root is changed", unix.SYS_WRITE, p.fds.ready, one, len(one))
 	if r.User.Switch {
-		p.takeUser(r.User)
+		p.do("leaving the groups", unix.SYS_SETGROUPS, 0, 0)
 	}
 
 	// From here on the process has no right over its mounts and its other
 	// namespaces: they belong to the user namespace that it leaves.
-	p.do("a user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)
-	p.mapUser(proc, r.User)
+	p.do("entering the user namespace", unix.SYS_SETNS, p.fds.user, unix.CLONE_NEWUSER)
 	// No capability may come from a user namespace made inside, whatever system
 	// call asks for it.
 	p.write("forbidding user namespaces", proc, "sys/user/max_user_namespaces", "0")
+	if r.User.Switch {
+		gid, uid := uintptr(r.User.Gid), uintptr(r.User.Uid)
+		p.do(fmt.Sprintf("taking group %d", gid), unix.SYS_SETRESGID, gid, gid, gid)
+		p.do(fmt.Sprintf("taking user %d", uid), unix.SYS_SETRESUID, uid, uid, uid)
+	}
 	p.dropCapabilities()
 
 	// After the last change of credentials, which forgets it.
@@ -158,28 +162,6 @@ const (
 	secureNoKeep  = 1 << 5
 	secureNoRaise = 1<<6 | 1<<7
 )
-
-// takeUser takes the user's numbers but keeps, for the moment, the rights of
-// root: with them the next user namespace may be made although unprivileged
-// users may make none.
-func (p *program) takeUser(u *User) {
-	p.do("keeping capabilities", unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, secureNoFixup, 0, 0, 0)
-	p.do("leaving the groups", unix.SYS_SETGROUPS, 0, 0)
-	gid, uid := uintptr(u.Gid), uintptr(u.Uid)
-	p.do(fmt.Sprintf("taking group %d", gid), unix.SYS_SETRESGID, gid, gid, gid)
-	p.do(fmt.Sprintf("taking user %d", uid), unix.SYS_SETRESUID, uid, uid, uid)
-	// A change of user made /proc/self root's.
-	p.do("owning /proc/self", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-}
-
-// mapUser maps the user and the group of a new user namespace to themselves.
-// All others are unknown there, and cannot be taken.
-func (p *program) mapUser(proc reg, u *User) {
-	const what = "mapping the user"
-	p.write(what, proc, "self/setgroups", "deny")
-	p.write(what, proc, "self/uid_map", fmt.Sprintf("%d %d 1", u.Uid, u.Uid))
-	p.write(what, proc, "self/gid_map", fmt.Sprintf("%d %d 1", u.Gid, u.Gid))
-}
 
 // write writes a whole file below a directory.
 func (p *program) write(what string, dir reg, path, data string) {

@@ -2,7 +2,6 @@ package starter
 
 import (
 	"fmt"
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -30,12 +29,13 @@ type fds struct {
 	net    int // a network namespace that is ready, if there is one
 	mnt    int // the session's mount namespace
 	pid    int // the container's first process
+	user   int // the user namespace that the container is to enter
 }
 
 // free returns a number from which on descriptors may be overwritten: none of
 // these, and out of the way of those that the calls of a program make.
 func (f fds) free() int {
-	return max(f.status, f.ready, f.guest, f.wire, f.log, f.net, f.mnt, f.pid) + 256
+	return max(f.status, f.ready, f.guest, f.wire, f.log, f.net, f.mnt, f.pid, f.user) + 256
 }
 
 // A call is one system call.
@@ -137,7 +137,7 @@ func (p *program) openDir(what, path string) reg {
 // The child has all signals blocked, and must unblock them before an execve.
 func (p *program) run(flags uintptr, cgroup int) (int, error) {
 	results := make([]uintptr, len(p.calls)+1) // by reg; the first is for messages
-	args := &cloneArgs{flags: uint64(flags), exitSignal: uint64(unix.SIGCHLD)}
+	args := &cloneArgs{flags: uint64(flags | forkFlags), exitSignal: uint64(unix.SIGCHLD)}
 	if cgroup >= 0 {
 		args.flags |= unix.CLONE_INTO_CGROUP
 		args.cgroup = uint64(cgroup)
@@ -148,13 +148,13 @@ func (p *program) run(flags uintptr, cgroup int) (int, error) {
 	if err := sigmask(&all, &old); err != nil {
 		return 0, err
 	}
+	p.keep = append(p.keep, results) // the child may still use them
 	pid, errno := forkAndRun(args, p.calls, results, p.fds.status)
-	runtime.KeepAlive(p)
 	if err := sigmask(&old, nil); err != nil {
 		return 0, err
 	}
 	if errno != 0 {
-		return 0, errno
+		return 0, unix.Errno(errno)
 	}
 	return int(pid), nil
 }
@@ -172,58 +172,7 @@ func sigmask(set, old *uint64) error {
 	return nil
 }
 
-// forkAndRun forks. In the child it does not return.
-//
-// The child is a copy of this process with the calling thread alone. It must
-// not allocate, grow its stack, be preempted or take a lock: other threads held
-// locks when they were left behind. Hence nosplit, and system calls that the
-// runtime is not told of.
-//
-//go:norace
-//go:nosplit
-func forkAndRun(args *cloneArgs, calls []call, results []uintptr, status int) (uintptr, unix.Errno) {
-	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE3, uintptr(unsafe.Pointer(args)), unsafe.Sizeof(*args), 0, 0, 0, 0)
-	if errno != 0 || pid != 0 {
-		return pid, errno
-	}
-	for i := 0; i < len(calls); i++ {
-		c := &calls[i]
-		args := c.args
-		for j := range args {
-			if c.from[j] != 0 {
-				args[j] = results[c.from[j]]
-			}
-		}
-		r, _, errno := unix.RawSyscall6(c.nr, args[0], args[1], args[2], args[3], args[4], args[5])
-		switch {
-		case errno == unix.EINTR:
-			i-- // no handler interrupts; a stop and continuation may
-			continue
-		case errno != 0 && c.skip >= 0 && (errno == unix.ENOENT || errno == unix.ENOTDIR || errno == unix.ELOOP):
-			i += c.skip
-		case errno != 0:
-			results[0] = uintptr(i)<<32 | uintptr(errno)
-			unix.RawSyscall(unix.SYS_WRITE, uintptr(status), uintptr(unsafe.Pointer(&results[0])), 8)
-			exit()
-		}
-		results[i+1] = r
-	}
-	// Ending takes the kernel a while; nobody has to wait for that.
-	results[0] = programDone
-	unix.RawSyscall(unix.SYS_WRITE, uintptr(status), uintptr(unsafe.Pointer(&results[0])), 8)
-	exit()
-	return 0, 0
-}
-
 // programDone is what a child writes to its status after the last call. A
 // failure is written as the number of the call and the errno, in eight bytes
 // too.
 const programDone = 1<<64 - 1
-
-//go:norace
-//go:nosplit
-func exit() {
-	for {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-	}
-}

@@ -152,6 +152,11 @@ func (s *starter) prepare(x *session, r *Prepare, wire, log int) (rest func() ([
 	if p.fds.net = s.spare.take(); p.fds.net >= 0 {
 		defer unix.Close(p.fds.net)
 	}
+	if p.fds.user, err = newUserNamespace(r.User); err != nil {
+		p.discard()
+		return nil, err
+	}
+	defer unix.Close(p.fds.user)
 	var ready [2]int
 	if err := unix.Pipe2(ready[:], unix.O_CLOEXEC); err != nil {
 		p.discard()
@@ -291,7 +296,7 @@ func newProgram() (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &program{status: pair[0], fds: fds{pair[1], -1, -1, -1, -1, -1, -1, -1}}, nil
+	return &program{status: pair[0], fds: fds{pair[1], -1, -1, -1, -1, -1, -1, -1, -1}}, nil
 }
 
 // discard lets go of a program that wait is not called for.
