@@ -82,7 +82,7 @@ func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutp
 	stop := c.killWhenDone(ctx, req.Call)
 	defer stop()
 
-	var unacked, total uint64
+	var unacked uint64 // as Cost has it
 	for {
 		out, err := stream.Recv()
 		if err != nil {
@@ -94,12 +94,11 @@ func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutp
 			}
 			return exit, context.Cause(ctx)
 		}
-		n := uint64(len(out.GetStdout()) + len(out.GetStderr()))
+		n := len(out.GetStdout()) + len(out.GetStderr())
 		if n == 0 || n > Chunk {
 			return nil, c.violation("a piece of output of %d bytes", n)
 		}
-		unacked += n
-		total += n
+		unacked += Cost(n)
 		if unacked > Window {
 			return nil, c.violation("more output than the window allows")
 		}
@@ -255,6 +254,9 @@ func (c *Client) ended(err error) error {
 func (c *Client) error(err error) error {
 	if v := c.guard.violation(); v != nil {
 		return v
+	}
+	if errors.Is(err, ttrpc.ErrStreamFull) {
+		return c.violation("more output than the window allows")
 	}
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("the guest refused: %s", s.Message())

@@ -16,7 +16,7 @@ package wire
 
 const (
 	// Window is how many bytes of a call's output may be on their way without
-	// having been acknowledged.
+	// having been acknowledged. A small piece counts as one of leastCost.
 	Window = 256 << 10
 	// Chunk is the most that one message carries of a program's output or
 	// input.
@@ -25,3 +25,11 @@ const (
 	// result; what is larger goes through files.
 	MaxFrame = 4 << 20
 )
+
+// leastCost bounds how many pieces of output may be on their way. The host's
+// ttrpc keeps 64 messages of a stream, and gives the stream up when another one
+// waits for a second.
+const leastCost = Window / 32
+
+// Cost is what a piece of output of n bytes takes of the window.
+func Cost(n int) uint64 { return uint64(max(n, leastCost)) }
