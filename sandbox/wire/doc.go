@@ -25,3 +25,9 @@ const (
 	// result; what is larger goes through files.
 	MaxFrame = 4 << 20
 )
+
+// Charge is how much of the window a message takes that carries n bytes of a
+// program's output. Small ones count as more than they carry, so that what is on
+// its way is bounded in messages too: ttrpc keeps 64 for who does not read, and
+// fails the call at the next.
+func Charge(n int) uint64 { return max(uint64(n), Window/32) }
