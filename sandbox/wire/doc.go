@@ -16,7 +16,7 @@ package wire
 
 const (
 	// Window is how many bytes of a call's output may be on their way without
-	// having been acknowledged. A small piece counts as one of leastCost.
+	// having been acknowledged, as Charge counts them.
 	Window = 256 << 10
 	// Chunk is the most that one message carries of a program's output or
 	// input.
@@ -26,10 +26,8 @@ const (
 	MaxFrame = 4 << 20
 )
 
-// leastCost bounds how many pieces of output may be on their way. The host's
-// ttrpc keeps 64 messages of a stream, and gives the stream up when another one
-// waits for a second.
-const leastCost = Window / 32
-
-// Cost is what a piece of output of n bytes takes of the window.
-func Cost(n int) uint64 { return uint64(max(n, leastCost)) }
+// Charge is how much of the window a message takes that carries n bytes of a
+// program's output. Small ones count as more than they carry, so that what is on
+// its way is bounded in messages too: ttrpc keeps 64 for who does not read, and
+// fails the call at the next.
+func Charge(n int) uint64 { return max(uint64(n), Window/32) }
