@@ -25,7 +25,8 @@ type running struct {
 
 	freshened time.Time // when the view was last made fresh
 
-	// Of a cow workspace that is not a fork's; else nil.
+	// Of a cow workspace that is not a fork's, until it is closed; else nil.
+	open   sync.Mutex // guards them
 	bases  *changeset.Bases
 	layers *openLayers
 }
@@ -72,9 +73,12 @@ func (s *Session) workspaceTime() (changeset.Time, error) {
 }
 
 func (r *running) close() {
+	r.open.Lock()
+	defer r.open.Unlock()
 	if r.layers != nil {
 		r.layers.close()
 	}
+	r.bases, r.layers = nil, nil
 }
 
 // begin notes that a call starts.
@@ -109,7 +113,7 @@ func (r *running) begin(ctx context.Context) error {
 // which on it is known to have. It does nothing so soon after the last time that
 // no person can have done something in between and expect it to be seen.
 func (r *running) fresh(ctx context.Context) error {
-	if r.bases == nil || time.Since(r.freshened) < freshEnough {
+	if time.Since(r.freshened) < freshEnough || r.s.Mode != Cow || r.s.parent != nil {
 		return nil
 	}
 	// What was written since the last scan, when nothing should have run, is
@@ -127,6 +131,11 @@ func (r *running) fresh(ctx context.Context) error {
 	}
 	if err := r.s.containers.Refresh(ctx); err != nil {
 		return err
+	}
+	r.open.Lock()
+	defer r.open.Unlock()
+	if r.bases == nil {
+		return nil // the session has ended meanwhile
 	}
 	return r.bases.Begin(changeset.Times{Call: now, Fresh: now})
 }
@@ -152,6 +161,8 @@ func (r *running) end(ctx context.Context, wrote, background bool) error {
 }
 
 func (r *running) scan(ctx context.Context) error {
+	r.open.Lock()
+	defer r.open.Unlock()
 	if r.bases == nil {
 		return nil
 	}
