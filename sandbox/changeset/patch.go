@@ -22,7 +22,8 @@ type DiffOptions struct {
 	// Color marks what was added and removed, for a terminal.
 	Color bool
 	// MaxFile is the size up to which contents are compared line by line; 0 is
-	// 4 MiB. Larger files are named with their sizes.
+	// 4 MiB. On a terminal larger files are named with their sizes; in a patch they
+	// are whole, as what is no text.
 	MaxFile int64
 }
 
@@ -248,8 +249,11 @@ func (p *patcher) file(from, to side, c *Change) error {
 	if err != nil {
 		return err
 	}
+	if !comparable && !p.o.Terminal {
+		return p.binary(from, to)
+	}
 	if !comparable {
-		p.line("", "Binary files "+p.label("a/", from)+" and "+p.label("b/", to)+" differ"+p.sizes(from, to))
+		p.line("", "Binary files "+p.label("a/", from)+" and "+p.label("b/", to)+" differ"+fmt.Sprintf(" (%d bytes, were %d)", to.size, from.size))
 		return p.err
 	}
 	if old == new {
@@ -279,13 +283,6 @@ func (p *patcher) label(prefix string, x side) string {
 		name += "\t"
 	}
 	return name
-}
-
-func (p *patcher) sizes(from, to side) string {
-	if !p.o.Terminal {
-		return ""
-	}
-	return fmt.Sprintf(" (%d bytes, were %d)", to.size, from.size)
 }
 
 // hunks writes what follows the two labels of a unified diff.
