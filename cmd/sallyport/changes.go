@@ -30,7 +30,7 @@ func diffCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-pager", Usage: "do not page on a terminal"},
 			jsonFlag(),
 		),
-		Action: runDiff,
+		Action: runDiff, BashComplete: completeFlags,
 	}
 }
 
@@ -92,7 +92,7 @@ func applyCommand() *cli.Command {
 			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only say what would be applied"},
 			jsonFlag(),
 		),
-		Action: runApply,
+		Action: runApply, BashComplete: completeFlags,
 	}
 }
 
@@ -116,11 +116,11 @@ func runApply(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	set, err := selected(changes, s.Stored, c.Args().Slice())
+	if err != nil {
+		return err
+	}
 	if c.Bool("n") {
-		set, err := selected(changes, s.Stored, c.Args().Slice())
-		if err != nil {
-			return err
-		}
 		if c.Bool("json") {
 			return printJSON(map[string]any{"session": s.Name, "changes": orEmpty(set)})
 		}
@@ -156,7 +156,7 @@ func discardCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "discard all changes"},
 			jsonFlag(),
 		),
-		Action: runDiscard,
+		Action: runDiscard, BashComplete: completeFlags,
 	}
 }
 

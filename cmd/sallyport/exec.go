@@ -56,6 +56,7 @@ func execCommand() *cli.Command {
 			jsonFlag(),
 		),
 		OnUsageError: func(c *cli.Context, err error, sub bool) error { return boxFailed(c, wrongUsage(c, err, sub)) },
+		BashComplete: completeFlags,
 		Action: func(c *cli.Context) error {
 			err := runExec(c)
 			if err == nil || errors.As(err, new(exitCode)) {
@@ -114,13 +115,13 @@ func runExec(c *cli.Context) error {
 	exit, err := r.exec(ctx, s, args)
 	stored, endErr := s.End()
 	stop() // a question is left by ^C, as everywhere
-	code := r.report(args[0], exit, err)
+	code := r.report(s.Stored().Stored, args[0], exit, err)
 	if endErr != nil {
-		fmt.Fprintln(os.Stderr, "sallyport:", endErr)
+		complain(endErr.Error())
 		code = exitBoxFailed
 	}
 	if err := r.finish(stored, c.Bool("new")); err != nil {
-		fmt.Fprintln(os.Stderr, "sallyport:", err)
+		complain(err.Error())
 		if code == 0 {
 			code = 1
 		}
@@ -142,7 +143,7 @@ func runExec(c *cli.Context) error {
 
 // boxFailed says why nothing was run.
 func boxFailed(c *cli.Context, err error) error {
-	fmt.Fprintln(os.Stderr, "sallyport:", err)
+	complain(err.Error())
 	if c.Bool("json") {
 		return errors.Join(printJSON(execResult{Code: exitBoxFailed, Error: err.Error()}), exitCode(exitBoxFailed))
 	}
@@ -283,15 +284,15 @@ func (r *execRun) dir(s *pipeline.Session) string {
 
 // report says how the command ended, if it was not by itself, and returns the
 // exit code.
-func (r *execRun) report(program string, exit *sandbox.Exit, err error) int {
+func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, err error) int {
 	say := func(format string, args ...any) {
 		r.result.Error = fmt.Sprintf(format, args...)
-		fmt.Fprintln(os.Stderr, "sallyport:", r.result.Error)
+		complain(r.result.Error)
 	}
 	hint := func(text string) {
 		if text != "" {
 			r.result.Hint = text
-			fmt.Fprintln(os.Stderr, "sallyport:", text)
+			complain(text)
 		}
 	}
 	var start *sandbox.StartError
@@ -333,6 +334,9 @@ func (r *execRun) report(program string, exit *sandbox.Exit, err error) int {
 		if missing := r.tail.notFound(); missing != "" {
 			hint(hintFor(missing))
 		}
+	}
+	if exit.Code != 0 && r.tail.contains("not a git repository") {
+		hint(gitHint(s))
 	}
 	if exit.Code != 0 && os.Geteuid() != 0 && r.tail.contains("Value too large for defined data type") {
 		hint(fmt.Sprintf("a file of another group cannot be changed in a session of an ordinary user: only your own group %d is known inside; "+

@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/containerd/log"
@@ -42,8 +43,15 @@ func main() {
 	if errors.As(err, &code) {
 		os.Exit(int(code))
 	}
-	fmt.Fprintln(os.Stderr, "sallyport:", err)
+	complain(err.Error())
 	os.Exit(1)
+}
+
+// complain says something on standard error. What it quotes may be anybody's.
+func complain(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(os.Stderr, "sallyport:", printed(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 // An exitCode is the exit code of a command that has said all there is to say.

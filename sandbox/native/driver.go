@@ -105,6 +105,11 @@ func (d Driver) Start(ctx context.Context, s *sandbox.Start) (_ sandbox.Containe
 		return nil, err
 	}
 	// The hand begins to start while it is found out what is in it.
+	defer func() {
+		if errors.Is(err, errStarterEnded) {
+			err = fmt.Errorf("%w: %s is no guest of this version, or was killed; install it and sallyport from one build", err, guest)
+		}
+	}()
 	hand, err := c.prepare(handNumber, s.Process)
 	if err != nil {
 		return nil, err
