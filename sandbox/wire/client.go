@@ -181,10 +181,13 @@ func (e *CallFailure) Unwrap() error {
 
 // killWhenDone kills a call when ctx ends before stop is called, again and
 // again until then: the first may come before the guest has begun the call. A
-// guest that does not end it loses its connection.
+// guest that does not end it loses its connection. Once it has begun to kill,
+// stop returns when no process of the call is left: the program that was started
+// may end before others.
 func (c *Client) killWhenDone(ctx context.Context, call uint64) (stop func()) {
-	ended := make(chan struct{})
+	ended, killed := make(chan struct{}), make(chan struct{})
 	undo := context.AfterFunc(ctx, func() {
+		defer close(killed)
 		hung := time.After(Grace)
 		for {
 			c.Kill(context.Background(), call, unix.SIGKILL)
@@ -199,8 +202,10 @@ func (c *Client) killWhenDone(ctx context.Context, call uint64) (stop func()) {
 		}
 	})
 	return func() {
-		undo()
 		close(ended)
+		if !undo() {
+			<-killed
+		}
 	}
 }
 
