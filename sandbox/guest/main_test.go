@@ -127,7 +127,7 @@ func start(t *testing.T, dir string) *wire.Client {
 }
 
 func command(call uint64, args ...string) *wire.ExecRequest {
-	r := &wire.ExecRequest{Call: call, Dir: []byte("/"), Env: [][]byte{[]byte("PATH=" + os.Getenv("PATH"))}}
+	r := &wire.ExecRequest{Call: call, Dir: []byte("/"), Env: [][]byte{[]byte("PATH=/usr/bin:/bin")}}
 	for _, a := range args {
 		r.Args = append(r.Args, []byte(a))
 	}
