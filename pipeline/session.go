@@ -39,8 +39,9 @@ type Options struct {
 	Env []string
 	// Principal is who asks; nil is the user of this process.
 	Principal *audit.Principal
-	// New makes it an error if the session exists.
-	New bool
+	// New makes it an error if the session exists, and Existing if it does not:
+	// then Name must be given.
+	New, Existing bool
 }
 
 // Image is the image of every session so far.
@@ -82,8 +83,8 @@ type Stored struct {
 }
 
 // Hold opens a session, or creates it. The error wraps [sandbox.ErrNoSession]
-// when there is none and no workspace to create one for, and a
-// [*sandbox.BusyError] when it has another owner.
+// when there is none and it must exist, and a [*sandbox.BusyError] when it has
+// another owner.
 func Hold(o Options) (*Stored, error) {
 	s, created, err := hold(o)
 	if err != nil {
@@ -104,6 +105,10 @@ func Hold(o Options) (*Stored, error) {
 }
 
 func hold(o Options) (s *sandbox.Stored, created bool, err error) {
+	if o.Existing {
+		s, err = o.Store.Open(o.Name)
+		return s, false, err
+	}
 	// A session that exists and is named needs no workspace.
 	if o.Name != "" && o.Workspace == "" && !o.New {
 		s, err := o.Store.Open(o.Name)

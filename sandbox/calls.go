@@ -23,17 +23,17 @@ type running struct {
 	calls      int  // that run now
 	background bool // processes of an earlier call may run
 
-	freshened time.Time // when the view was last made fresh
+	freshened time.Time // when the view was last made fresh; zero before the first call
 
-	// Of a cow workspace that is not a fork's, until it is closed; else nil.
-	open   sync.Mutex // guards them
-	bases  *changeset.Bases
-	layers *openLayers
+	// Of a cow workspace that is not a fork's, until close; else nil.
+	layersMu sync.Mutex
+	bases    *changeset.Bases
+	layers   *openLayers
 }
 
-// newRunning begins the account of a session whose view was mounted since a time.
-func newRunning(ctx context.Context, s *Session, mounted changeset.Time) (*running, error) {
-	r := &running{s: s, freshened: time.Now()}
+// newRunning begins the account of a session in which nothing has run yet.
+func newRunning(ctx context.Context, s *Session) (*running, error) {
+	r := &running{s: s}
 	if s.Mode != Cow || s.parent != nil {
 		return r, nil
 	}
@@ -47,10 +47,6 @@ func newRunning(ctx context.Context, s *Session, mounted changeset.Time) (*runni
 	}
 	// The last owner may have died in a call.
 	if err := r.bases.Scan(ctx, r.layers.Layers); err != nil {
-		r.close()
-		return nil, err
-	}
-	if err := r.bases.Begin(changeset.Times{Call: mounted, Fresh: mounted}); err != nil {
 		r.close()
 		return nil, err
 	}
@@ -72,13 +68,15 @@ func (s *Session) workspaceTime() (changeset.Time, error) {
 	return now, err
 }
 
+// close lets go of the layers. Calls may still be ending, whose changes are
+// recorded when the session starts again.
 func (r *running) close() {
-	r.open.Lock()
-	defer r.open.Unlock()
+	r.layersMu.Lock()
+	defer r.layersMu.Unlock()
 	if r.layers != nil {
 		r.layers.close()
+		r.layers, r.bases = nil, nil
 	}
-	r.bases, r.layers = nil, nil
 }
 
 // begin notes that a call starts.
@@ -113,7 +111,7 @@ func (r *running) begin(ctx context.Context) error {
 // which on it is known to have. It does nothing so soon after the last time that
 // no person can have done something in between and expect it to be seen.
 func (r *running) fresh(ctx context.Context) error {
-	if time.Since(r.freshened) < freshEnough || r.s.Mode != Cow || r.s.parent != nil {
+	if r.s.Mode != Cow || r.s.parent != nil || time.Since(r.freshened) < freshEnough {
 		return nil
 	}
 	// What was written since the last scan, when nothing should have run, is
@@ -125,17 +123,20 @@ func (r *running) fresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.freshened = time.Now()
 	if err := r.s.denyAppeared(); err != nil {
 		return fmt.Errorf("hiding denied paths: %w", err)
 	}
-	if err := r.s.containers.Refresh(ctx); err != nil {
-		return err
+	// Before the first call nobody has looked at the view: it is fresh.
+	if !r.freshened.IsZero() {
+		if err := r.s.containers.Refresh(ctx); err != nil {
+			return err
+		}
 	}
-	r.open.Lock()
-	defer r.open.Unlock()
+	r.freshened = time.Now()
+	r.layersMu.Lock()
+	defer r.layersMu.Unlock()
 	if r.bases == nil {
-		return nil // the session has ended meanwhile
+		return nil
 	}
 	return r.bases.Begin(changeset.Times{Call: now, Fresh: now})
 }
@@ -161,8 +162,8 @@ func (r *running) end(ctx context.Context, wrote, background bool) error {
 }
 
 func (r *running) scan(ctx context.Context) error {
-	r.open.Lock()
-	defer r.open.Unlock()
+	r.layersMu.Lock()
+	defer r.layersMu.Unlock()
 	if r.bases == nil {
 		return nil
 	}

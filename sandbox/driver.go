@@ -102,5 +102,6 @@ func (b Box) String() string {
 
 // A Report is what a driver knows of a session's use of its limits.
 type Report struct {
-	OutOfMemory int // processes that were killed for want of memory
+	OutOfMemory  int // processes that were killed for want of memory
+	RefusedForks int // processes that were not made at the limit of them
 }

@@ -55,6 +55,16 @@ func sessionEnv(host []string, u identity, exposed []Exposed) []string {
 	return env
 }
 
+// variable returns the value of a variable of an environment.
+func variable(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // visible reports whether a directory of the host is in the session.
 func visible(dir string, exposed []Exposed) bool {
 	if inImage(dir) || within(dir, "/bin") || within(dir, "/sbin") {

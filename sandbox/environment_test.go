@@ -57,7 +57,7 @@ func TestMergeEnv(t *testing.T) {
 
 func TestWhoRuns(t *testing.T) {
 	dir := t.TempDir()
-	id, err := whoRuns(dir)
+	id, err := whoRuns(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestWhoRuns(t *testing.T) {
 		if err := os.Chown(dir, test.uid, 54322); err != nil {
 			t.Fatal(err)
 		}
-		id, err := whoRuns(dir)
+		id, err := whoRuns(dir, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestWhoRuns(t *testing.T) {
 			t.Errorf("%+v, not %+v", id, want)
 		}
 	}
-	if _, err := whoRuns(dir + "/nothing"); err == nil {
+	if _, err := whoRuns(dir+"/nothing", ""); err == nil {
 		t.Error("a workspace that does not exist has an owner")
 	}
 }

@@ -244,7 +244,12 @@ func (s *Session) over(err error) error {
 	if broken != nil {
 		return broken
 	}
-	if n := s.containers.Report().OutOfMemory; n > 0 {
+	switch r := s.containers.Report(); {
+	case r.RefusedForks > 0:
+		// PID 1 itself needs a thread now and then.
+		err = fmt.Errorf("%w: it was at its limit of %d processes; raise it with --pids", err, s.limits.Pids)
+	case r.OutOfMemory > 0:
+		n := r.OutOfMemory
 		err = fmt.Errorf("%w: %d processes were killed at the memory limit of %d MiB; raise it with --memory", err, n, s.limits.Memory>>20)
 	}
 	err = fmt.Errorf("the session is over: %w", err)

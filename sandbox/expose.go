@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,6 +45,7 @@ type place struct {
 	fallback string // below HOME, when the variable is not set
 	cow      bool   // the tools write there
 	env      string // the variable that must name it inside, or ""
+	above    string // the variable that must name the directory that it is in, or ""
 	bin      string // a directory in it that belongs on PATH, "" for none
 }
 
@@ -57,9 +59,10 @@ var presets = map[string]preset{
 		{fallback: "go/bin", bin: "."},
 	}},
 	"rust": {[]string{"cargo", "rustc"}, []place{
-		{variable: "RUSTUP_HOME", path: "toolchains", fallback: ".rustup/toolchains"},
+		// All of it: in a file there rustup finds which toolchain is meant.
+		{variable: "RUSTUP_HOME", fallback: ".rustup", env: "RUSTUP_HOME"},
 		{variable: "CARGO_HOME", path: "bin", fallback: ".cargo/bin", bin: "."},
-		{variable: "CARGO_HOME", path: "registry", fallback: ".cargo/registry", cow: true},
+		{variable: "CARGO_HOME", path: "registry", fallback: ".cargo/registry", cow: true, above: "CARGO_HOME"},
 		{variable: "CARGO_HOME", path: "git", fallback: ".cargo/git", cow: true},
 	}},
 	"node": {[]string{"node"}, []place{
@@ -160,6 +163,8 @@ func (p preset) find(home string, env func(string) string) (*Exposed, error) {
 		if err != nil {
 			return nil, err
 		}
+		// Of several versions, the newest comes first.
+		slices.SortFunc(found, func(a, b string) int { return compareVersions(b, a) })
 		for _, dir := range found {
 			real, err := resolveDir(dir)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -178,12 +183,48 @@ func (p preset) find(home string, env func(string) string) (*Exposed, error) {
 			if pl.env != "" {
 				e.Env = append(e.Env, pl.env+"="+real)
 			}
+			if pl.above != "" {
+				e.Env = append(e.Env, pl.above+"="+filepath.Dir(real))
+			}
 			if pl.bin != "" {
 				e.Path = append(e.Path, filepath.Join(real, pl.bin))
 			}
 		}
 	}
+	// What the user's PATH has is what the user means.
+	chosen := filepath.SplitList(env("PATH"))
+	slices.SortStableFunc(e.Path, func(a, b string) int { return rank(chosen, a) - rank(chosen, b) })
 	return e, nil
+}
+
+// rank is where a directory stands in a list; after all, if it does not.
+func rank(list []string, dir string) int {
+	if i := slices.Index(list, dir); i >= 0 {
+		return i
+	}
+	return len(list)
+}
+
+// compareVersions orders names in which numbers count as such.
+func compareVersions(a, b string) int {
+	const digits = "0123456789"
+	for a != "" && b != "" {
+		x, y := strings.IndexAny(a, digits), strings.IndexAny(b, digits)
+		if x != 0 || y != 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		restA, restB := strings.TrimLeft(a, digits), strings.TrimLeft(b, digits)
+		m, n := strings.TrimLeft(a[:len(a)-len(restA)], "0"), strings.TrimLeft(b[:len(b)-len(restB)], "0")
+		if c := cmp.Or(cmp.Compare(len(m), len(n)), strings.Compare(m, n)); c != 0 {
+			return c
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
 }
 
 // inImage reports whether the host image has one of the preset's programs, in a

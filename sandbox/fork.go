@@ -35,7 +35,7 @@ func (s *Session) Fork(ctx context.Context) (*Session, error) {
 		return nil, fmt.Errorf("forking: %w", err)
 	}
 	var err error
-	if fork.running, err = newRunning(ctx, fork, changeset.Time{}); err != nil {
+	if fork.running, err = newRunning(ctx, fork); err != nil {
 		return nil, err
 	}
 	conn, err := s.containers.Fork(ctx, fork.forkID, fork.hand)

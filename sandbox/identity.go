@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,8 +26,10 @@ type identity struct {
 }
 
 // whoRuns decides who the agent is: the caller, or for root the owner of the
-// workspace, so that nothing in a user's tree ends up owned by root.
-func whoRuns(workspace string) (identity, error) {
+// workspace, so that nothing in a user's tree ends up owned by root. home is the
+// caller's home directory; the caller's own agent has its home at the same path,
+// where programs look for what is exposed of it.
+func whoRuns(workspace, home string) (identity, error) {
 	id := identity{uid: uint32(os.Geteuid()), gid: uint32(os.Getegid())}
 	if id.uid == 0 {
 		var st unix.Stat_t
@@ -46,7 +49,24 @@ func whoRuns(workspace string) (identity, error) {
 	if id.uid == 0 {
 		id.home = "/root"
 	}
+	if id.uid == uint32(os.Geteuid()) && canBeHome(home, workspace) {
+		id.home = home
+	}
 	return id, nil
+}
+
+// canBeHome reports whether the session's home directory can be at a path: it
+// may hide nothing else.
+func canBeHome(home, workspace string) bool {
+	if !filepath.IsAbs(home) || filepath.Clean(home) != home || within(home, workspace) || strings.Contains(home, ":") {
+		return false
+	}
+	for _, p := range systemPaths {
+		if p != "/root" && within(p, home) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc([]string{"/dev", "/etc", "/proc", "/sys", "/usr", "/opt", "/nix"}, func(p string) bool { return within(home, p) })
 }
 
 // plainName reports whether a name can stand in a line of /etc/passwd.

@@ -86,7 +86,7 @@ func (s *Stored) Start(ctx context.Context, o StartOptions) (*Session, error) {
 		userxattr: os.Geteuid() != 0, calls: new(atomic.Uint64),
 	}
 	var err error
-	if live.who, err = whoRuns(s.Workspace); err != nil {
+	if live.who, err = whoRuns(s.Workspace, variable(o.Env, "HOME")); err != nil {
 		return nil, err
 	}
 	live.env = sessionEnv(o.Env, live.who, s.Expose)
@@ -112,10 +112,6 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err := s.guardNames(); err != nil {
 		return err
 	}
-	mounted, err := s.workspaceTime()
-	if err != nil {
-		return err
-	}
 	s.containers, err = s.options.Driver.Start(ctx, &Start{
 		ID: s.ID, Dir: s.dir, Process: s.processSpec(), Switch: s.who.switched,
 		Resources: s.resources(), Required: s.options.Limits.given(),
@@ -124,7 +120,7 @@ func (s *Session) start(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, s.releaseNames())
 	}
-	if s.running, err = newRunning(ctx, s, mounted); err == nil {
+	if s.running, err = newRunning(ctx, s); err == nil {
 		_, err = s.open(ctx, Hand)
 	}
 	if err != nil {

@@ -27,8 +27,7 @@ func auditCommand() *cli.Command {
 		Usage: "list what was decided and done, and check that the record is whole",
 		Description: "Each session has a record: a line for each decision, written before the call runs, and one for what came\n" +
 			"of it. Each names the hash of the one before it, so that no line can be changed or removed unseen.",
-		HideHelpCommand: true,
-		Flags:           which,
+		Flags: which,
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return usageError(c, "no command %q", c.Args().First())
@@ -36,13 +35,13 @@ func auditCommand() *cli.Command {
 			return listRecords(c)
 		},
 		Subcommands: []*cli.Command{
-			{Name: "ls", Usage: "list the records", Flags: which, Action: listRecords},
+			{Name: "ls", Usage: "list the records", Flags: which, Action: atMost(0, listRecords)},
 			{
 				Name: "verify", Usage: "follow the chain of hashes",
 				Description: "Prints the hash of the newest record of each session. Kept elsewhere and given with --head, it proves\n" +
 					"that the end was not cut off either.",
 				Flags:  append(which, &cli.StringFlag{Name: "head", Usage: "the `HASH` of a record that must be there"}),
-				Action: verifyRecords,
+				Action: atMost(0, verifyRecords),
 			},
 		},
 	}
@@ -95,7 +94,6 @@ func listRecords(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	out := json.NewEncoder(os.Stdout)
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	if !c.Bool("json") && len(order) > 0 {
 		fmt.Fprintln(w, "TIME\tSESSION\tWHAT\tDECISION\tRESULT")
@@ -105,7 +103,7 @@ func listRecords(c *cli.Context) error {
 		pending := make(map[string]*audit.Record) // decisions whose result is still to come
 		_, err := audit.ReadFile(files[name], func(r *audit.Record) error {
 			if c.Bool("json") {
-				return out.Encode(r)
+				return printJSON(r)
 			}
 			if r.Kind == audit.KindDecision {
 				pending[r.Call] = r
@@ -188,6 +186,9 @@ func verifyRecords(c *cli.Context) error {
 			errs = append(errs, err)
 			continue
 		}
+		if err == nil && report.Records == 0 {
+			err = errors.New("it is empty, and each session has at least one record")
+		}
 		found = found || report.Head == want
 		line := struct {
 			Session string `json:"session"`
@@ -200,7 +201,7 @@ func verifyRecords(c *cli.Context) error {
 			errs = append(errs, fmt.Errorf("the record of session %s is broken: %w; the file is %s", name, err, files[name]))
 		}
 		if c.Bool("json") {
-			if err := json.NewEncoder(os.Stdout).Encode(line); err != nil {
+			if err := printJSON(line); err != nil {
 				return err
 			}
 			continue

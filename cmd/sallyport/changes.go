@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,7 @@ func diffCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-pager", Usage: "do not page on a terminal"},
 			jsonFlag(),
 		),
-		Action: runDiff,
+		Action: runDiff, BashComplete: completeFlags,
 	}
 }
 
@@ -51,7 +50,7 @@ func runDiff(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"session": s.Name, "changes": orEmpty(set)})
+		return printJSON(map[string]any{"session": s.Name, "changes": orEmpty(set)})
 	}
 	if len(set) == 0 {
 		fmt.Fprintf(os.Stderr, "sallyport: no changes in session %s\n", s.Name)
@@ -90,10 +89,10 @@ func applyCommand() *cli.Command {
 		Flags: append(sessionFlags(),
 			&cli.BoolFlag{Name: "atomic", Usage: "apply all or nothing"},
 			&cli.BoolFlag{Name: "force", Usage: "apply conflicts among the named PATHs too, replacing what is there"},
-			&cli.BoolFlag{Name: "n", Usage: "only say what would be applied"},
+			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only say what would be applied"},
 			jsonFlag(),
 		),
-		Action: runApply,
+		Action: runApply, BashComplete: completeFlags,
 	}
 }
 
@@ -117,10 +116,13 @@ func runApply(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	set, err := selected(changes, s.Stored, c.Args().Slice())
+	if err != nil {
+		return err
+	}
 	if c.Bool("n") {
-		set, err := selected(changes, s.Stored, c.Args().Slice())
-		if err != nil {
-			return err
+		if c.Bool("json") {
+			return printJSON(map[string]any{"session": s.Name, "changes": orEmpty(set)})
 		}
 		return changes.WriteStat(ctx, os.Stdout, changeset.DiffOptions{Changes: set, Terminal: true})
 	}
@@ -129,7 +131,7 @@ func runApply(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if e := json.NewEncoder(os.Stdout).Encode(report); e != nil {
+		if e := printJSON(report); e != nil {
 			return e
 		}
 	} else {
@@ -154,7 +156,7 @@ func discardCommand() *cli.Command {
 			&cli.BoolFlag{Name: "all", Usage: "discard all changes"},
 			jsonFlag(),
 		),
-		Action: runDiscard,
+		Action: runDiscard, BashComplete: completeFlags,
 	}
 }
 
@@ -190,7 +192,7 @@ func runDiscard(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"discarded": names})
+		return printJSON(map[string]any{"discarded": names})
 	}
 	fmt.Printf("discarded %s\n", count(len(names), "change"))
 	return nil

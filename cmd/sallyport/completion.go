@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -12,20 +14,21 @@ var completions = map[string]string{
   local cur="${COMP_WORDS[COMP_CWORD]}" words
   words=("${COMP_WORDS[@]:0:COMP_CWORD}")
   case " ${words[*]} " in *" -- "*) return ;; esac
-  if [[ "$cur" == -* ]]; then words+=("$cur"); fi
+  # "--" alone would end the flags.
+  if [[ "$cur" == -- ]]; then words+=(-); elif [[ "$cur" == -* ]]; then words+=("$cur"); fi
   COMPREPLY=($(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null)" -- "$cur"))
 }
 complete -o bashdefault -o default -F _sallyport sallyport
 `,
 	"zsh": `#compdef sallyport
 _sallyport() {
-  local -a opts
-  local cur="${words[-1]}"
-  if [[ "$cur" == -* ]]; then
-    opts=("${(@f)$("${words[@]:0:#words[@]-1}" "$cur" --generate-bash-completion 2>/dev/null)}")
-  else
-    opts=("${(@f)$("${words[@]:0:#words[@]-1}" --generate-bash-completion 2>/dev/null)}")
-  fi
+  local cur="${words[CURRENT]}"
+  local -a asked opts
+  asked=("${(@)words[1,CURRENT-1]}")
+  (( ${asked[(Ie)--]} )) && { _normal; return }
+  # "--" alone would end the flags.
+  if [[ "$cur" == -- ]]; then asked+=(-); elif [[ "$cur" == -* ]]; then asked+=("$cur"); fi
+  opts=("${(@f)$("${asked[@]}" --generate-bash-completion 2>/dev/null)}")
   if [[ -n "${opts[1]}" ]]; then compadd -a opts; else _files; fi
 }
 compdef _sallyport sallyport
@@ -33,7 +36,11 @@ compdef _sallyport sallyport
 	"fish": `function __sallyport_complete
   set -l words (commandline -opc)
   set -l cur (commandline -ct)
-  if string match -q -- '-*' $cur
+  if contains -- -- $words
+    return
+  else if test "$cur" = -- # alone it would end the flags
+    $words - --generate-bash-completion 2>/dev/null
+  else if string match -q -- '-*' $cur
     $words $cur --generate-bash-completion 2>/dev/null
   else
     $words --generate-bash-completion 2>/dev/null
@@ -41,6 +48,42 @@ compdef _sallyport sallyport
 end
 complete -c sallyport -a '(__sallyport_complete)'
 `,
+}
+
+// completed is the word before the one that is completed.
+func completed() string {
+	if len(os.Args) < 2 {
+		return ""
+	}
+	return os.Args[len(os.Args)-2]
+}
+
+// completeNames completes a session's name.
+func completeNames(c *cli.Context) {
+	if strings.HasPrefix(completed(), "-") && completed() != "--session" {
+		cli.DefaultCompleteWithFlags(c.Command)(c)
+		return
+	}
+	store, err := openStore()
+	if err != nil {
+		return
+	}
+	list, err := store.List()
+	if err != nil {
+		return
+	}
+	for _, s := range list {
+		fmt.Println(s.Name)
+	}
+}
+
+// completeFlags completes flags, and the value of --session.
+func completeFlags(c *cli.Context) {
+	if completed() == "--session" {
+		completeNames(c)
+		return
+	}
+	cli.DefaultCompleteWithFlags(c.Command)(c)
 }
 
 func completionCommand() *cli.Command {
@@ -51,14 +94,14 @@ func completionCommand() *cli.Command {
 		Description: "bash:  source <(sallyport completion bash)\n" +
 			"zsh:   sallyport completion zsh > \"${fpath[1]}/_sallyport\"\n" +
 			"fish:  sallyport completion fish > ~/.config/fish/completions/sallyport.fish",
-		Action: func(c *cli.Context) error {
+		Action: atMost(1, func(c *cli.Context) error {
 			script, ok := completions[c.Args().First()]
 			if !ok {
 				return usageError(c, "name a shell: bash, zsh or fish")
 			}
 			fmt.Print(script)
 			return nil
-		},
+		}),
 		BashComplete: func(*cli.Context) { fmt.Print("bash\nzsh\nfish\n") },
 	}
 }

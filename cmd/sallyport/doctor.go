@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +26,7 @@ func doctorCommand() *cli.Command {
 			&cli.StringFlag{Name: "w", Usage: "the workspace `DIR` to try an overlay on", DefaultText: "the current directory"},
 			jsonFlag(),
 		},
-		Action: runDoctor,
+		Action: atMost(0, runDoctor),
 	}
 }
 
@@ -48,7 +47,7 @@ func runDoctor(c *cli.Context) error {
 	checks := doctor.Run(c.Context, doctor.Options{Store: store, Workspace: workspace, Driver: native.Driver{}})
 	if c.Bool("json") {
 		for _, check := range checks {
-			if err := json.NewEncoder(os.Stdout).Encode(check); err != nil {
+			if err := printJSON(check); err != nil {
 				return err
 			}
 		}
@@ -87,13 +86,13 @@ func setupCommand() *cli.Command {
 			"namespaces, and a systemd setting that lets users limit what they start. --undo takes it back.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "undo", Usage: "take back what setup did"},
-			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			&cli.BoolFlag{Name: "n", Usage: "only show what would be done"},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
+			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only show what would be done"},
 			&cli.StringFlag{Name: "executable", Usage: "the `PATH` of sallyport", DefaultText: "this one"},
 			&cli.StringFlag{Name: "root", Value: "/", Usage: "the root `DIR` of the machine to set up", Hidden: true},
 			jsonFlag(),
 		},
-		Action: runSetup,
+		Action: atMost(0, runSetup),
 	}
 }
 
@@ -113,43 +112,63 @@ func runSetup(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("json") && (c.Bool("n") || !c.Bool("yes")) {
-		return json.NewEncoder(os.Stdout).Encode(s)
+	json, undo := c.Bool("json"), c.Bool("undo")
+	if json && (c.Bool("n") || !c.Bool("yes")) {
+		return printJSON(s)
 	}
-	if len(s.Files) == 0 {
-		fmt.Println("nothing to do: this machine restricts neither user namespaces by AppArmor nor cgroups by systemd")
-		return nil
-	}
-	undo := c.Bool("undo")
-	if s.Done() && !undo {
-		fmt.Println("nothing to do: it is set up already")
-		return nil
-	}
-	showSetup(s, undo)
-	if c.Bool("n") {
-		return nil
-	}
-	if !c.Bool("yes") {
-		if !term.IsTerminal(int(os.Stdin.Fd())) {
-			return errors.New("setup asks before it changes the machine, and there is no terminal to ask on; use --yes")
-		}
-		if ask("Do this? [y]es, [N]o ") != "y" {
-			return errors.New("nothing was changed")
+	say := func(args ...any) {
+		if !json {
+			fmt.Println(args...)
 		}
 	}
-	var run func([]string) error
-	if root != "/" {
-		run = func(args []string) error { fmt.Println("would run:", strings.Join(args, " ")); return nil }
+	switch {
+	case len(s.Files) == 0:
+		say("nothing to do: this machine restricts neither user namespaces by AppArmor nor cgroups by systemd")
+	case s.Done() && !undo:
+		say("nothing to do: it is set up already")
+	default:
+		if !json {
+			showSetup(s, undo)
+		}
+		if c.Bool("n") {
+			return nil
+		}
+		if err := confirmed(c); err != nil {
+			return err
+		}
+		run := func(args []string) error { say("would run:", strings.Join(args, " ")); return nil }
+		if root == "/" {
+			run = nil // for real
+		}
+		if undo {
+			err = s.Remove(run)
+		} else {
+			err = s.Do(run)
+		}
+		if err != nil {
+			return err
+		}
+		say("done; see sallyport doctor")
 	}
-	if undo {
-		err = s.Remove(run)
-	} else {
-		err = s.Do(run)
-	}
-	if err == nil {
-		fmt.Println("done; see sallyport doctor")
+	if json {
+		if s, err = doctor.PlanSetup(root, executable); err == nil {
+			err = printJSON(s)
+		}
 	}
 	return err
+}
+
+// confirmed asks whether the machine is to be changed.
+func confirmed(c *cli.Context) error {
+	switch {
+	case c.Bool("yes"):
+		return nil
+	case !term.IsTerminal(int(os.Stdin.Fd())):
+		return errors.New("setup asks before it changes the machine, and there is no terminal to ask on; use --yes")
+	case ask("Do this? [y]es, [N]o ") != "y":
+		return errors.New("nothing was changed")
+	}
+	return nil
 }
 
 func showSetup(s *doctor.Setup, undo bool) {

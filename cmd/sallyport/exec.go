@@ -56,6 +56,7 @@ func execCommand() *cli.Command {
 			jsonFlag(),
 		),
 		OnUsageError: func(c *cli.Context, err error, sub bool) error { return boxFailed(c, wrongUsage(c, err, sub)) },
+		BashComplete: completeFlags,
 		Action: func(c *cli.Context) error {
 			err := runExec(c)
 			if err == nil || errors.As(err, new(exitCode)) {
@@ -114,13 +115,13 @@ func runExec(c *cli.Context) error {
 	exit, err := r.exec(ctx, s, args)
 	stored, endErr := s.End()
 	stop() // a question is left by ^C, as everywhere
-	code := r.report(args[0], exit, err)
+	code := r.report(s.Stored().Stored, args[0], exit, err)
 	if endErr != nil {
-		fmt.Fprintln(os.Stderr, "sallyport:", endErr)
+		complain(endErr.Error())
 		code = exitBoxFailed
 	}
 	if err := r.finish(stored, c.Bool("new")); err != nil {
-		fmt.Fprintln(os.Stderr, "sallyport:", err)
+		complain(err.Error())
 		if code == 0 {
 			code = 1
 		}
@@ -130,7 +131,7 @@ func runExec(c *cli.Context) error {
 	}
 	if r.json {
 		r.result.Code = code
-		if err := json.NewEncoder(os.Stdout).Encode(r.result); err != nil {
+		if err := printJSON(r.result); err != nil {
 			return err
 		}
 	}
@@ -142,9 +143,9 @@ func runExec(c *cli.Context) error {
 
 // boxFailed says why nothing was run.
 func boxFailed(c *cli.Context, err error) error {
-	fmt.Fprintln(os.Stderr, "sallyport:", err)
+	complain(err.Error())
 	if c.Bool("json") {
-		return errors.Join(json.NewEncoder(os.Stdout).Encode(execResult{Code: exitBoxFailed, Error: err.Error()}), exitCode(exitBoxFailed))
+		return errors.Join(printJSON(execResult{Code: exitBoxFailed, Error: err.Error()}), exitCode(exitBoxFailed))
 	}
 	return exitCode(exitBoxFailed)
 }
@@ -168,6 +169,9 @@ func environment(c *cli.Context) ([]string, error) {
 	}
 	return env, nil
 }
+
+// started is when this process was.
+var started = time.Now()
 
 // execRun is one run of exec.
 type execRun struct {
@@ -253,6 +257,9 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 		cmd.Stdin, cmd.Terminal = os.Stdin, terminal
 		cmd.Stdout = io.MultiWriter(os.Stdout, &r.tail) // a terminal has one output
 	}
+	// What the user did to the workspace just before is known to be from before
+	// the call.
+	time.Sleep(time.Until(started.Add(changeset.Settle)))
 	start := time.Now()
 	exit, err := s.Exec(ctx, cmd)
 	r.result.DurationMS = time.Since(start).Milliseconds()
@@ -277,15 +284,15 @@ func (r *execRun) dir(s *pipeline.Session) string {
 
 // report says how the command ended, if it was not by itself, and returns the
 // exit code.
-func (r *execRun) report(program string, exit *sandbox.Exit, err error) int {
+func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, err error) int {
 	say := func(format string, args ...any) {
 		r.result.Error = fmt.Sprintf(format, args...)
-		fmt.Fprintln(os.Stderr, "sallyport:", r.result.Error)
+		complain(r.result.Error)
 	}
 	hint := func(text string) {
 		if text != "" {
 			r.result.Hint = text
-			fmt.Fprintln(os.Stderr, "sallyport:", text)
+			complain(text)
 		}
 	}
 	var start *sandbox.StartError
@@ -327,6 +334,9 @@ func (r *execRun) report(program string, exit *sandbox.Exit, err error) int {
 		if missing := r.tail.notFound(); missing != "" {
 			hint(hintFor(missing))
 		}
+	}
+	if exit.Code != 0 && r.tail.contains("not a git repository") {
+		hint(gitHint(s))
 	}
 	if exit.Code != 0 && os.Geteuid() != 0 && r.tail.contains("Value too large for defined data type") {
 		hint(fmt.Sprintf("a file of another group cannot be changed in a session of an ordinary user: only your own group %d is known inside; "+

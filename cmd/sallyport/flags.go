@@ -58,6 +58,11 @@ func boxFlags() []cli.Flag {
 // boxFlags.
 func options(c *cli.Context) (pipeline.Options, error) {
 	o := pipeline.Options{Name: c.String("session"), Workspace: c.String("w"), Driver: native.Driver{}}
+	for _, name := range []string{"session", "w"} {
+		if c.IsSet(name) && c.String(name) == "" {
+			return o, usageError(c, "%s is empty", dashes(name))
+		}
+	}
 	store, err := openStore()
 	if err != nil {
 		return o, err
@@ -147,7 +152,7 @@ func stored(c *cli.Context) (*pipeline.Stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := pipeline.Hold(pipeline.Options{Store: o.Store, Name: name, Driver: o.Driver})
+	s, err := pipeline.Hold(pipeline.Options{Store: o.Store, Name: name, Existing: true, Driver: o.Driver})
 	return s, explainNone(err, c, o.Store, name)
 }
 

@@ -18,10 +18,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
+	"github.com/containerd/log"
 	"github.com/urfave/cli/v2"
 
 	"github.com/sallyport/sallyport/internal/version"
@@ -29,6 +32,8 @@ import (
 )
 
 func main() {
+	// What ttrpc logs of a guest is that guest's to write; wire reports it once.
+	log.L.Logger.SetOutput(io.Discard)
 	app := newApp()
 	err := app.Run(inOrder(app, os.Args))
 	if err == nil {
@@ -38,8 +43,15 @@ func main() {
 	if errors.As(err, &code) {
 		os.Exit(int(code))
 	}
-	fmt.Fprintln(os.Stderr, "sallyport:", err)
+	complain(err.Error())
 	os.Exit(1)
+}
+
+// complain says something on standard error. What it quotes may be anybody's.
+func complain(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(os.Stderr, "sallyport:", printed(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 // An exitCode is the exit code of a command that has said all there is to say.

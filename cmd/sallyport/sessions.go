@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,24 +22,23 @@ func sessionsCommand() *cli.Command {
 		Usage: "list, show and remove sessions",
 		Description: "A session is a directory: its layers, settings and record. It is live while a process holds it; its\n" +
 			"processes end with that one, and the next command starts it again.",
-		HideHelpCommand: true,
 		Subcommands: []*cli.Command{
-			{Name: "ls", Usage: "list the sessions", Flags: []cli.Flag{jsonFlag()}, Action: listSessions},
-			{Name: "show", Usage: "show all of one session", ArgsUsage: "[NAME]", Flags: append(sessionFlags()[:1], jsonFlag()), Action: showSession},
+			{Name: "ls", Usage: "list the sessions", Flags: []cli.Flag{jsonFlag()}, Action: atMost(0, listSessions)},
+			{Name: "show", Usage: "show all of one session", ArgsUsage: "[NAME]", Flags: append(sessionFlags()[:1], jsonFlag()), Action: atMost(1, showSession), BashComplete: completeNames},
 			{
 				Name: "rm", Usage: "remove sessions", ArgsUsage: "NAME...",
 				Flags:  []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "also if they have changes that were not applied"}, jsonFlag()},
-				Action: removeSessions,
+				Action: removeSessions, BashComplete: completeNames,
 			},
 			{
 				Name: "prune", Usage: "remove all sessions that nobody uses and that have no changes",
 				Flags: []cli.Flag{
 					&cli.DurationFlag{Name: "older", Usage: "only those made longer than `TIME` ago"},
 					&cli.BoolFlag{Name: "changed", Usage: "also those with changes that were not applied"},
-					&cli.BoolFlag{Name: "n", Usage: "only say what would be removed"},
+					&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only say what would be removed"},
 					jsonFlag(),
 				},
-				Action: pruneSessions,
+				Action: atMost(0, pruneSessions),
 			},
 		},
 		Action: func(c *cli.Context) error {
@@ -56,6 +55,7 @@ type sessionInfo struct {
 	Name      string                `json:"name"`
 	ID        string                `json:"id"`
 	Workspace string                `json:"workspace"`
+	Bytes     []byte                `json:"workspace_base64,omitempty"` // when it is no UTF-8
 	Mode      sandbox.WorkspaceMode `json:"mode"`
 	Driver    string                `json:"driver"`
 	Image     string                `json:"image"`
@@ -72,6 +72,9 @@ func infoOf(c *cli.Context, s *sandbox.Stored) sessionInfo {
 	info := sessionInfo{
 		Name: s.Name, ID: s.ID, Workspace: s.Workspace, Mode: s.Mode,
 		Driver: s.Driver, Image: s.Image, Created: s.Created,
+	}
+	if !utf8.ValidString(s.Workspace) {
+		info.Bytes = []byte(s.Workspace)
 	}
 	if owner, live := s.Owner(); live {
 		info.Live, info.Owner = true, &owner
@@ -99,9 +102,8 @@ func listSessions(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		out := json.NewEncoder(os.Stdout)
 		for _, s := range list {
-			if err := out.Encode(infoOf(c, s)); err != nil {
+			if err := printJSON(infoOf(c, s)); err != nil {
 				return err
 			}
 		}
@@ -123,7 +125,7 @@ func listSessions(c *cli.Context) error {
 		if info.Changes < 0 {
 			changes = "?"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", info.Name, info.Workspace, info.Mode, changes, state, age(info.Created))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", info.Name, printed(info.Workspace), info.Mode, changes, state, age(info.Created))
 	}
 	return w.Flush()
 }
@@ -162,7 +164,7 @@ func showSession(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(struct {
+		return printJSON(struct {
 			sessionInfo
 			Directory string            `json:"directory"`
 			Expose    []sandbox.Exposed `json:"expose,omitempty"`
@@ -172,7 +174,9 @@ func showSession(c *cli.Context) error {
 		}{info, s.Dir(), s.Expose, s.Denied, s.ReadOnly, usage})
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, printed(fmt.Sprintf(format, args...)))
+	}
 	row("name", "%s", s.Name)
 	row("id", "%s", s.ID)
 	row("workspace", "%s (%s)", s.Workspace, s.Mode)
@@ -231,7 +235,7 @@ type removed struct {
 
 func (r removed) print(c *cli.Context) error {
 	if c.Bool("json") {
-		return json.NewEncoder(os.Stdout).Encode(r)
+		return printJSON(r)
 	}
 	if r.Removed {
 		fmt.Println("removed", r.Name)
@@ -265,7 +269,7 @@ func removeSessions(c *cli.Context) error {
 var errHasChanges = errors.New("has changes that were not applied")
 
 func removeSession(c *cli.Context, store *sandbox.Store, name string, changed bool) error {
-	s, err := pipeline.Hold(pipeline.Options{Store: store, Name: name, Driver: native.Driver{}})
+	s, err := pipeline.Hold(pipeline.Options{Store: store, Name: name, Existing: true, Driver: native.Driver{}})
 	if err != nil {
 		return explainNone(err, c, store, name)
 	}

@@ -13,6 +13,16 @@ func usageError(c *cli.Context, format string, args ...any) error {
 	return fmt.Errorf("%s: %w; see %[1]s --help", c.Command.HelpName, fmt.Errorf(format, args...))
 }
 
+// atMost makes it an error to give a command more than n arguments.
+func atMost(n int, action cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.NArg() > n {
+			return usageError(c, "there is one argument too many: %q", c.Args().Get(n))
+		}
+		return action(c)
+	}
+}
+
 // explainUsage makes a command and those below it say in one line what is wrong
 // with their flags. They have no command "help" of their own: it would take the
 // place of a path or a program of that name.
@@ -80,6 +90,10 @@ func wanted(c *cli.Context, name string) string {
 // --force" are right. What follows "--" stays where it is, and so do the
 // arguments of exec, which are another program's.
 func inOrder(app *cli.App, args []string) []string {
+	// The help of a command below another is found by its flag only.
+	if len(args) > 2 && args[1] == "help" && find(app.Commands, args[2]) != nil {
+		args = append(append([]string{args[0]}, args[2:]...), "--help")
+	}
 	cmd, i := (*cli.Command)(nil), 1
 	list := app.Commands
 	for i < len(args) {

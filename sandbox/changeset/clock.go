@@ -3,6 +3,7 @@ package changeset
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,14 +21,22 @@ type Time struct {
 	Boot int64 `json:"boot"`
 }
 
-// settle is how much older than a moment a time stamp must be to be known to
-// come from before it. The kernel stamps files with the time of its last tick,
-// at most 10 ms ago.
-const settle = 20 * time.Millisecond
+// margin is how much older than a moment a time stamp must be to be known to
+// come from before it. A moment is read from the very clock by which files are
+// stamped, and a stamp may be finer than that clock but never behind it: any
+// difference would do.
+const margin = 2 * time.Millisecond
+
+// tick is the longest time between two steps of that clock (CONFIG_HZ=100).
+const tick = 10 * time.Millisecond
+
+// Settle is how long after a change a call must begin for the change to be known
+// to come from before it.
+const Settle = tick + margin
 
 // before reports whether what is stamped nano surely happened before t.
 func (t Time) before(nano int64) bool {
-	return t != Time{} && nano < t.Nano-int64(settle)
+	return t != Time{} && nano < t.Nano-int64(margin)
 }
 
 // earlier returns the earlier of two times, unknown if one is.
@@ -94,6 +103,11 @@ func clock(dir *beneath.Dir) (Time, error) {
 	if clocked[kind] == "" {
 		return Time{}, fmt.Errorf("reading the clock of %s: file system type %#x: %w", dir.Name(), kind, ErrNoClock)
 	}
+	if clocked[kind] == "ext4" {
+		if fine, err := stampsFinely(dir); err != nil || !fine {
+			return Time{}, errors.Join(err, fmt.Errorf("reading the clock of %s: its time stamps are whole seconds: %w", dir.Name(), ErrNoClock))
+		}
+	}
 	boot, err := bootTime()
 	if err != nil {
 		return Time{}, err
@@ -107,6 +121,27 @@ func clock(dir *beneath.Dir) (Time, error) {
 		return Time{}, fmt.Errorf("reading the clock: %w", err)
 	}
 	return Time{Nano: now.Nano(), Boot: boot}, nil
+}
+
+// fineStamps says of ext4 file systems, by device, whether their time stamps are
+// finer than a second. Those with inodes of 128 bytes have no room for more.
+var fineStamps sync.Map // uint64 to bool
+
+func stampsFinely(dir *beneath.Dir) (bool, error) {
+	st, err := dir.Lstat(".")
+	if err != nil {
+		return false, err
+	}
+	if fine, known := fineStamps.Load(st.Dev); known {
+		return fine.(bool), nil
+	}
+	nano, err := stampNow(dir)
+	if err != nil {
+		return false, err
+	}
+	fine := nano%int64(time.Second) != 0
+	fineStamps.Store(st.Dev, fine)
+	return fine, nil
 }
 
 // stampNow returns how a file that is made in dir is stamped.

@@ -432,7 +432,7 @@ func (l *lab) settled() Time {
 	}
 	for now := start; ; {
 		// A kernel with fine stamps is ahead of its coarse clock by up to a tick.
-		if now.before(start.Nano + int64(settle)/2) {
+		if now.before(start.Nano + int64(tick)) {
 			return now
 		}
 		time.Sleep(time.Millisecond) // until the clock has moved on, not for a time

@@ -276,7 +276,7 @@ func (r *reader) settleAll() error {
 		select {
 		case <-r.ctx.Done():
 			return r.ctx.Err()
-		case <-time.After(settle / 4):
+		case <-time.After(Settle / 4):
 		}
 		var err error
 		if now, err = clock(r.upper); err != nil {

@@ -16,10 +16,11 @@ import (
 // A Setup is what is changed on a machine so that ordinary users can start
 // sessions with all their limits. Nothing is done before Do.
 type Setup struct {
-	Files []SetupFile
+	Files []SetupFile `json:"files"`
 	// Run are commands that make the files take effect, and Undo those that
 	// take it back, after the files were removed.
-	Run, Undo [][]string
+	Run  [][]string `json:"run"`
+	Undo [][]string `json:"undo"`
 
 	root string
 }
@@ -42,7 +43,7 @@ const (
 // PlanSetup looks at the machine whose root directory is given, "/" for this
 // one, and says what is to be changed for the executables of that path.
 func PlanSetup(root, executable string) (*Setup, error) {
-	s := &Setup{root: root}
+	s := &Setup{root: root, Files: []SetupFile{}, Run: [][]string{}, Undo: [][]string{}}
 	if strings.ContainsAny(executable, "\"\\{}[]*?^,\n") {
 		return nil, fmt.Errorf("the path %q cannot stand in an AppArmor profile; install sallyport elsewhere", executable)
 	}

@@ -130,7 +130,7 @@ func (w *watched) Read(p []byte) (int, error) {
 // Hello implements the wire.
 func (g *Guest) Hello(_ context.Context, req *wire.HelloRequest) (*wire.HelloResponse, error) {
 	if req.Version != g.version {
-		return nil, status.Errorf(codes.FailedPrecondition, "the guest is version %s, the host %s", g.version, req.Version)
+		return nil, status.Errorf(codes.FailedPrecondition, "the guest is version %s, the host %s: install both from one build", g.version, req.Version)
 	}
 	if g.ready {
 		return nil, status.Error(codes.FailedPrecondition, "hello was said before")

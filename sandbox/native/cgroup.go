@@ -247,6 +247,8 @@ func noSwap(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
+const nprocRlimit = "RLIMIT_NPROC"
+
 // byRlimit notes what rlimits must hold instead. They bound each process and
 // each user, not the session: less, but not nothing.
 func (c *cgroup) byRlimit(r *specs.LinuxResources) {
@@ -255,7 +257,7 @@ func (c *cgroup) byRlimit(r *specs.LinuxResources) {
 		c.held[sandbox.LimitMemory] = "RLIMIT_DATA of each process"
 	}
 	if c.held[sandbox.LimitPids] == "" {
-		c.held[sandbox.LimitPids] = "RLIMIT_NPROC"
+		c.held[sandbox.LimitPids] = nprocRlimit
 	}
 }
 
@@ -296,6 +298,26 @@ func (c *cgroup) outOfMemory() int {
 		return int(stat.GetMemoryEvents().GetOomKill())
 	}
 	return 0
+}
+
+// refusedForks counts the processes that were not made at the limit of them.
+func (c *cgroup) refusedForks() int {
+	dir := c.dir
+	for _, d := range c.dirs {
+		if strings.Contains(d.session, "/"+string(cgroup1.Pids)+"/") {
+			dir = d.session
+		}
+	}
+	if dir == "" {
+		return 0
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "pids.events"))
+	if err != nil {
+		return 0
+	}
+	n := 0
+	fmt.Sscanf(string(data), "max %d", &n)
+	return n
 }
 
 // mechanisms names what holds each limit.

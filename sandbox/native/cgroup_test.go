@@ -64,7 +64,13 @@ func put(t *testing.T, path, content string) {
 func wantFiles(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for name, content := range want {
-		got, err := os.ReadFile(filepath.Join(dir, name))
+		path := filepath.Join(dir, name)
+		got, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrPermission) {
+			// A file that the kernel has not made has no mode.
+			os.Chmod(path, 0o600)
+			got, err = os.ReadFile(path)
+		}
 		if err != nil || strings.TrimSpace(string(got)) != content {
 			t.Errorf("%s: %q, %v; want %q", filepath.Join(dir, name), got, err, content)
 		}
@@ -267,6 +273,7 @@ func TestCgroupReadOnly(t *testing.T) {
 	if err := os.Chmod(filepath.Join(f.mount, "a"), 0o555); err != nil {
 		t.Fatal(err)
 	}
+	defer os.Chmod(filepath.Join(f.mount, "a"), 0o755)
 	c, err := f.newCgroup("s", limits(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -195,6 +195,9 @@ func (c *control) receive() {
 			waiting <- a
 		}
 	}
+	// One that talks nonsense ends, and its containers with it. The descriptor
+	// stays: somebody may be sending.
+	unix.Shutdown(c.fd, unix.SHUT_RDWR)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.waiting {

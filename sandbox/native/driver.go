@@ -105,6 +105,11 @@ func (d Driver) Start(ctx context.Context, s *sandbox.Start) (_ sandbox.Containe
 		return nil, err
 	}
 	// The hand begins to start while it is found out what is in it.
+	defer func() {
+		if errors.Is(err, errStarterEnded) {
+			err = fmt.Errorf("%w: %s is no guest of this version, or was killed; install it and sallyport from one build", err, guest)
+		}
+	}()
 	hand, err := c.prepare(handNumber, s.Process)
 	if err != nil {
 		return nil, err
@@ -278,6 +283,9 @@ func (c *containers) Refresh(ctx context.Context) error {
 // Mechanisms implements [sandbox.Containers].
 func (c *containers) Mechanisms() map[string]string {
 	m := c.cgroup.mechanisms()
+	if by := "limits." + string(sandbox.LimitPids); c.start.Process.Process.User.UID == 0 && m[by] == nprocRlimit {
+		m[by] = "nothing: " + nprocRlimit + " does not bind uid 0"
+	}
 	m["filesystem"] = "mount namespace, pivot_root"
 	m["namespaces"] = "user, mount, pid, net, ipc, uts, cgroup"
 	m["system calls"] = "seccomp"
@@ -286,7 +294,7 @@ func (c *containers) Mechanisms() map[string]string {
 
 // Report implements [sandbox.Containers].
 func (c *containers) Report() sandbox.Report {
-	return sandbox.Report{OutOfMemory: c.cgroup.outOfMemory()}
+	return sandbox.Report{OutOfMemory: c.cgroup.outOfMemory(), RefusedForks: c.cgroup.refusedForks()}
 }
 
 // Close implements [sandbox.Containers].

@@ -148,11 +148,6 @@ func readOnlyView(hand, eye *specs.Spec) ([]*starter.Mount, error) {
 		return sameMount(h, e)
 	}
 	rest, err := overlaid(hand, eye, same, func(m specs.Mount) bool { return m.Type == "tmpfs" && m.Destination == "/dev" })
-	for _, m := range rest {
-		if m.Type == starter.Mount_KEEP {
-			m.Attributes |= unix.MOUNT_ATTR_RDONLY // it is the hand's
-		}
-	}
 	return append([]*starter.Mount{all}, rest...), err
 }
 

@@ -13,13 +13,6 @@ import (
 	"github.com/sallyport/sallyport/sandbox/native/starter"
 )
 
-const (
-	ro     = unix.MOUNT_ATTR_RDONLY
-	nosuid = unix.MOUNT_ATTR_NOSUID
-	nodev  = unix.MOUNT_ATTR_NODEV
-	noexec = unix.MOUNT_ATTR_NOEXEC
-)
-
 // show renders mounts one a line, so that tables can be read.
 func show(mounts []*starter.Mount) string {
 	var b strings.Builder
@@ -216,7 +209,7 @@ func TestChangedViewIsAForks(t *testing.T) {
 	want := lines(
 		"dev /dev nosuid",
 		"overlay /w lower /s/w/upper lower /w upper /s/f/upper work /s/f/work",
-		"keep /w/cache", // covered by the new overlay
+		"keep /w/cache ro", // covered by the new overlay
 		"self /w/.git/hooks ro recursive optional",
 	)
 	if show(got) != want {

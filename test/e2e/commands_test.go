@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -152,6 +155,25 @@ func short(ts *testscript.TestScript, neg bool, args []string) {
 	for _, line := range lines {
 		if len(line) > 400 {
 			ts.Fatalf("a line of %d bytes: %q", len(line), line)
+		}
+	}
+}
+
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// harmless checks that nothing on standard output would act on a terminal, except
+// colours if they are asked for.
+func harmless(ts *testscript.TestScript, neg bool, args []string) {
+	out := ts.ReadFile("stdout")
+	if slices.Equal(args, []string{"-colours"}) {
+		out = colours.ReplaceAllString(out, "")
+	}
+	if out == "" {
+		ts.Fatalf("there is no output")
+	}
+	for i, r := range out {
+		if r != '\n' && r != '\t' && !unicode.IsPrint(r) || r == utf8.RuneError {
+			ts.Fatalf("byte %d: %q in %q", i, r, out[max(0, i-20):min(len(out), i+20)])
 		}
 	}
 }

@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 			"settle":    settle,
 			"sametree":  sameTree,
 			"short":     short,
+			"harmless":  harmless,
 		},
 	})
 }

@@ -78,10 +78,6 @@ func dressProgram(d *Dress, p *program) error {
 		if err := t.add(m); err != nil {
 			return err
 		}
-		if m.Type == Mount_SELF {
-			// It may cover the root itself: what follows belongs on top.
-			t.root = p.openDir(what, treePath)
-		}
 	}
 	p.dress(treePath)
 	return nil
