@@ -180,6 +180,7 @@ func TestSetupThatFails(t *testing.T) {
 	if err := os.Chmod(closed, 0o555); err != nil {
 		t.Fatal(err)
 	}
+	defer os.Chmod(closed, 0o755)
 	if err := plan(t, closed).Do(nil); err == nil || !strings.Contains(err.Error(), "run it as root: sudo sallyport setup") {
 		t.Error(err)
 	}
