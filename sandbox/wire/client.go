@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/ttrpc"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // ErrClosed is what calls return when the connection to the guest has ended:
@@ -259,8 +260,11 @@ func (c *Client) error(err error) error {
 	if v := c.guard.violation(); v != nil {
 		return v
 	}
-	if errors.Is(err, ttrpc.ErrStreamFull) {
+	switch {
+	case errors.Is(err, ttrpc.ErrStreamFull):
 		return c.violation("more output than the window allows")
+	case errors.Is(err, proto.Error):
+		return c.violation("a message that is none")
 	}
 	if s, ok := status.FromError(err); ok {
 		return fmt.Errorf("the guest refused: %q", s.Message()) // quoted: it may hold anything

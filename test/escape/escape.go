@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/sandbox"
@@ -27,6 +28,11 @@ import (
 // Run runs the suite against a driver.
 func Run(t *testing.T, d sandbox.Driver) {
 	tool := attemptTool(t)
+	// The session's home is where the user's is; below /tmp, the eye could not
+	// have a /tmp of its own to write.
+	if home := os.Getenv("HOME"); strings.HasPrefix(home, "/tmp/") {
+		t.Setenv("HOME", varTemp(t))
+	}
 	stalled := startStalled(t, &suite{driver: d, kind: kinds()[0], tool: tool}) // takes its time meanwhile
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {

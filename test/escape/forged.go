@@ -36,14 +36,13 @@ type frame struct {
 	kind   byte
 	flags  byte
 	data   []byte
-	// hangUp ends the connection after the frame.
+	// hangUp ends the connection after the frame, or without one if it has no data.
 	hangUp bool
 }
 
 const (
-	kindRequest  = 1
-	kindResponse = 2
-	kindData     = 3
+	kindRequest = 1
+	kindData    = 3
 
 	flagRemoteClosed = 1
 )
@@ -103,6 +102,9 @@ func (d forger) between(guest net.Conn) net.Conn {
 				frames = d.forge(f)
 			}
 			for _, f := range frames {
+				if f.data == nil && f.hangUp {
+					return
+				}
 				if _, err := ours.Write(f.bytes()); err != nil || f.hangUp {
 					return
 				}
@@ -223,7 +225,7 @@ var forgeries = []forgery{
 		return []frame{f.said(&wire.ExecOutput{})}
 	})},
 	{name: "an end without a result", forge: func(f frame) []frame {
-		if f.kind == kindData {
+		if f.kind == kindData && f.flags&flagRemoteClosed == 0 {
 			return nil
 		}
 		return []frame{f}
@@ -238,11 +240,7 @@ var forgeries = []forgery{
 		f.data, f.hangUp = f.data[:len(f.data)/2], true
 		return []frame{f}
 	})},
-	{name: "silence", closed: true, forge: func(f frame) []frame {
-		f.data, f.length, f.hangUp = nil, 0, true
-		f.kind = kindData
-		return []frame{f}
-	}},
+	{name: "hanging up", closed: true, forge: func(frame) []frame { return []frame{{hangUp: true}} }},
 }
 
 // testForged runs a call over a wire with each forgery: it must fail, and the
