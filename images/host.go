@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
@@ -246,6 +247,7 @@ func (p *plan) write(cache, dir string) error {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return err
 	}
+	sweep(cache)
 	tmp := filepath.Join(cache, ".new-"+rand.Text())
 	if err := mkdirs(cache, filepath.Base(tmp)); err != nil {
 		return err
@@ -263,6 +265,20 @@ func (p *plan) write(cache, dir string) error {
 		}
 	}
 	return err
+}
+
+// sweep removes what processes that were killed have left half-made. Making one
+// takes milliseconds.
+func sweep(cache string) {
+	left, err := filepath.Glob(filepath.Join(cache, ".new-*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && time.Since(info.ModTime()) > time.Minute {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 func (e *entry) write(root string) error {

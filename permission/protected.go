@@ -5,6 +5,7 @@
 package permission
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ import (
 // being named.
 //
 // Each is a list of components. It protects a path that ends in it, at any
-// depth, and all below; "*" is any one component. The comparison ignores case,
+// depth, and all below; "*" is any one component, "**" one or more. The comparison ignores case,
 // as some filesystems do.
 var protected = []struct {
 	path string
@@ -28,9 +29,13 @@ var protected = []struct {
 	{".git/config.worktree", "the same"},
 	{".git/info/attributes", "names filters that git runs"},
 	{".git/commondir", "leads git to another configuration"},
-	{".git/modules/*/config", "a submodule's configuration"},
-	{".git/modules/*/hooks", "a submodule's hooks"},
+	{".git/modules/**/config", "a submodule's configuration; its name may have slashes, and it submodules"},
+	{".git/modules/**/config.worktree", "the same"},
+	{".git/modules/**/hooks", "a submodule's hooks"},
+	{".git/modules/**/info/attributes", "names filters that git runs"},
+	{".git/modules/**/commondir", "leads git to another configuration"},
 	{".git/worktrees/*/config.worktree", "a worktree's configuration"},
+	{".git/worktrees/*/commondir", "leads git to another configuration"},
 	{".gitmodules", "names where git fetches code from"},
 	{".git/rebase-merge", "holds commands that git runs to go on"},
 	{".git/rebase-apply", "the same"},
@@ -88,14 +93,27 @@ const gitFile = ".git"
 // endsIn reports whether a prefix of parts ends in pattern: the path is what
 // the pattern names, or lies below it.
 func endsIn(parts, pattern []string) bool {
-	for end := len(pattern); end <= len(parts); end++ {
-		if slices.EqualFunc(parts[end-len(pattern):end], pattern, func(part, p string) bool {
-			return p == "*" || strings.EqualFold(part, p)
-		}) {
+	for start := range parts {
+		if begins(parts[start:], pattern) {
 			return true
 		}
 	}
 	return false
+}
+
+// begins reports whether parts begin with what pattern names.
+func begins(parts, pattern []string) bool {
+	for i, p := range pattern {
+		switch {
+		case i == len(parts):
+			return false
+		case p == "**":
+			return endsIn(parts[i+1:], pattern[i+1:])
+		case p != "*" && !strings.EqualFold(parts[i], p):
+			return false
+		}
+	}
+	return true
 }
 
 // ProtectedIn returns the protected paths that exist at the root of a
@@ -138,11 +156,34 @@ func ProtectedLinks(workspace string) []string {
 func protectedNames(workspace string) []string {
 	var names []string
 	for _, p := range protected {
+		if above, pattern, ok := strings.Cut(p.path, "/**/"); ok {
+			names = append(names, namesBelow(filepath.Join(workspace, above), pattern)...)
+			continue
+		}
 		got, err := filepath.Glob(filepath.Join(globQuote(workspace), p.path))
 		if err == nil { // only a bad pattern is an error
 			names = append(names, got...)
 		}
 	}
+	return names
+}
+
+// namesBelow are the paths below a directory, at any depth but at its root, that
+// end in a path. Where git keeps objects and references there are none.
+func namesBelow(dir, end string) []string {
+	var names []string
+	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // what cannot be read git cannot read either
+		}
+		if e.IsDir() && slices.Contains([]string{"objects", "refs", "logs"}, e.Name()) {
+			return fs.SkipDir
+		}
+		if rel := strings.TrimPrefix(path, dir); strings.HasSuffix(rel, "/"+end) && rel != "/"+end {
+			names = append(names, path)
+		}
+		return nil
+	})
 	return names
 }
 

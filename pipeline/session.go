@@ -226,11 +226,20 @@ func recordApply(
 
 // Discard takes changes out of the session, on record.
 func (s *Stored) Discard(ctx context.Context, paths []string) error {
+	return recordDiscard(ctx, s.log, paths, s.Stored.Discard)
+}
+
+func recordDiscard(ctx context.Context, log *audit.Log, paths []string, discard func(context.Context, []string) error) error {
 	detail := map[string]any{"paths": paths}
-	if err := s.log.Write(audit.Record{Kind: audit.KindEvent, Event: "discard", Detail: detail}, true); err != nil {
+	if err := log.Write(audit.Record{Kind: audit.KindEvent, Event: "discard", Detail: detail}, true); err != nil {
 		return err
 	}
-	return s.Stored.Discard(ctx, paths)
+	err := discard(ctx, paths)
+	detail = map[string]any{"paths": paths}
+	if err != nil {
+		detail["error"] = err.Error()
+	}
+	return errors.Join(err, log.Write(audit.Record{Kind: audit.KindEvent, Event: "discarded", Detail: detail}, true))
 }
 
 // Close lets go of the session.
@@ -297,6 +306,11 @@ func (s *Session) Stored() *Stored { return s.stored }
 // Apply is [Stored.Apply] for a live session in which nothing runs.
 func (s *Session) Apply(ctx context.Context, c *sandbox.Changes, o sandbox.ApplyOptions) (*changeset.Report, error) {
 	return recordApply(ctx, s.log, c, o, s.Session.Apply)
+}
+
+// Discard is [Stored.Discard] for a live session in which nothing runs.
+func (s *Session) Discard(ctx context.Context, paths []string) error {
+	return recordDiscard(ctx, s.log, paths, s.Session.Discard)
 }
 
 // Changes reads what the session did to its workspace.

@@ -113,10 +113,16 @@ const (
 type Protected func(path string) bool
 
 // Changes reads what the session did to its workspace. It may be called while
-// the session is live, here or elsewhere; then it may be outdated at once.
+// the session is live, here or elsewhere; then it may be outdated at once. An
+// Apply that was cut short is finished first, if the session is held.
 func (s *Stored) Changes(ctx context.Context, protected Protected) (*Changes, error) {
 	if _, err := os.Stat(s.path(upperDir)); errors.Is(err, fs.ErrNotExist) && s.Mode == Cow {
 		return &Changes{Set: &changeset.Set{}, layers: &openLayers{}}, nil // never started
+	}
+	if s.lock != nil {
+		if err := s.recoverApply(ctx); err != nil {
+			return nil, err
+		}
 	}
 	l, err := s.openLayers(s.path(upperDir))
 	if err != nil {

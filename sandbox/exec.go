@@ -51,6 +51,10 @@ type Terminal struct {
 type Exit struct {
 	Code   int         // the exit code, when Signal is 0
 	Signal unix.Signal // the signal that ended it
+	// OutOfMemory is how many processes of the session were killed at its memory
+	// limit, of a program that failed: since the last one that did. Often the
+	// program is one of them.
+	OutOfMemory int
 	// Background is how many processes it left running in the session.
 	Background int
 	// Quarantined are paths that appeared in a direct workspace where nothing may
@@ -102,6 +106,10 @@ func (s *Session) Exec(ctx context.Context, cmd Command) (*Exit, error) {
 	moved, moveErr := s.quarantine()
 	if exit != nil {
 		exit.Quarantined = moved
+		if exit.Status() != 0 {
+			n := int64(s.containers.Report().OutOfMemory)
+			exit.OutOfMemory = int(n - s.root().killed.Swap(n))
+		}
 	}
 	err = errors.Join(err, moveErr)
 	return exit, errors.Join(err, s.running.end(ctx, cmd.Envelope.Box == Hand, background && cmd.Envelope.Box == Hand))

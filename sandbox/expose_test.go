@@ -38,7 +38,12 @@ func TestExposePresets(t *testing.T) {
 		want         Exposed
 	}{
 		{"go", "go", nil, Exposed{
-			Dirs: []Expose{cow("go/pkg/mod"), ro("sdk/go1.22"), ro("sdk/go1.26"), ro("go/bin")},
+			Dirs: []Expose{cow("go/pkg/mod"), ro("sdk/go1.26"), ro("sdk/go1.22"), ro("go/bin")}, // the newest first
+			Env:  []string{"GOMODCACHE=" + home + "/go/pkg/mod"},
+			Path: []string{home + "/sdk/go1.26/bin", home + "/sdk/go1.22/bin", home + "/go/bin"},
+		}},
+		{"go that is on the user's PATH", "go", map[string]string{"PATH": "/usr/bin:" + home + "/sdk/go1.22/bin"}, Exposed{
+			Dirs: []Expose{cow("go/pkg/mod"), ro("sdk/go1.26"), ro("sdk/go1.22"), ro("go/bin")},
 			Env:  []string{"GOMODCACHE=" + home + "/go/pkg/mod"},
 			Path: []string{home + "/sdk/go1.22/bin", home + "/sdk/go1.26/bin", home + "/go/bin"},
 		}},
@@ -48,11 +53,13 @@ func TestExposePresets(t *testing.T) {
 			Path: []string{home + "/sdk/go1.26/bin", home + "/sdk/go1.22/bin", home + "/go/bin"},
 		}},
 		{"rust", "rust", nil, Exposed{
-			Dirs: []Expose{ro(".rustup/toolchains"), ro(".cargo/bin"), cow(".cargo/registry")},
+			Dirs: []Expose{ro(".rustup"), ro(".cargo/bin"), cow(".cargo/registry")},
+			Env:  []string{"RUSTUP_HOME=" + home + "/.rustup", "CARGO_HOME=" + home + "/.cargo"},
 			Path: []string{home + "/.cargo/bin"},
 		}},
 		{"rust by a variable", "rust", map[string]string{"CARGO_HOME": home + "/cargo"}, Exposed{
-			Dirs: []Expose{ro(".rustup/toolchains"), ro("cargo/bin")},
+			Dirs: []Expose{ro(".rustup"), ro("cargo/bin")},
+			Env:  []string{"RUSTUP_HOME=" + home + "/.rustup"},
 			Path: []string{home + "/cargo/bin"},
 		}},
 		{"node", "node", nil, Exposed{

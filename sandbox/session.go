@@ -42,6 +42,7 @@ type Session struct {
 	layers    []layer
 	unplaced  []string // denied paths whose directories do not exist
 	names     names
+	killed    atomic.Int64 // processes that were killed for want of memory, as last reported
 	hand      *specs.Spec
 	eye       *specs.Spec
 	calls     *atomic.Uint64 // the number of the last call, of this session and its forks

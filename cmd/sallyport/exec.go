@@ -329,6 +329,9 @@ func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, 
 		say("%v", err)
 		return exitBoxFailed
 	}
+	if exit.OutOfMemory > 0 {
+		hint(fmt.Sprintf("the session's memory limit was reached and %s killed; raise it with --memory", count(exit.OutOfMemory, "process")))
+	}
 	for _, path := range exit.Quarantined {
 		say("%s appeared, which is protected; it was moved to the session's directory quarantine", path)
 	}
@@ -425,6 +428,9 @@ func (r *execRun) which() string {
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -18,11 +18,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
+	"github.com/containerd/log"
 	"github.com/urfave/cli/v2"
 
 	"github.com/sallyport/sallyport/internal/version"
@@ -30,6 +32,8 @@ import (
 )
 
 func main() {
+	// What ttrpc logs of a guest is that guest's to write; wire reports it once.
+	log.L.Logger.SetOutput(io.Discard)
 	app := newApp()
 	err := app.Run(inOrder(app, os.Args))
 	if err == nil {

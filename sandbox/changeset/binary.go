@@ -5,48 +5,57 @@ import (
 	"crypto/sha1"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 )
 
-// binary writes what git diff --binary does for contents that are not compared
-// line by line: both of them whole, and the names that git has for them, which
-// git apply checks. They are read as they are written, not held.
+// binary writes what cannot be shown line by line as git does (gitformat of
+// "git diff --binary"): both contents, deflated and in base 85, and the names that
+// git has for them, by which it makes sure of the old one.
 func (p *patcher) binary(from, to side) error {
-	var names [2]string
-	for i, x := range []side{from, to} {
-		var err error
-		if names[i], err = blobName(x); err != nil {
+	old, err := blobName(from)
+	if err != nil {
+		return err
+	}
+	new, err := blobName(to)
+	if err != nil {
+		return err
+	}
+	if old == new {
+		return p.err
+	}
+	mode := ""
+	if from.typ != "" && to.typ != "" && from.gitMode() == to.gitMode() {
+		mode = " " + to.gitMode()
+	}
+	p.line(bold, "index "+old+".."+new+mode)
+	p.line(bold, "GIT binary patch")
+	for _, x := range []side{to, from} {
+		if err := p.literal(x); err != nil {
 			return err
 		}
 	}
-	if names[0] == names[1] {
-		return p.err // only a mode has changed
-	}
-	p.line("", "index "+names[0]+".."+names[1])
-	p.line("", "GIT binary patch")
-	if err := p.literal(to); err != nil {
-		return err
-	}
-	return p.literal(from)
+	return p.err
 }
 
-// blobName is the name of a content in a repository; of nothing, zeros.
+// blobName is the name of a content in git: SHA-1, as in every repository that
+// was not made for another.
 func blobName(x side) (string, error) {
 	if x.typ == "" {
 		return strings.Repeat("0", 2*sha1.Size), nil
 	}
-	h := sha1.New()
-	fmt.Fprintf(h, "blob %d\x00", x.size)
-	if err := x.copy(h); err != nil {
+	sum := sha1.New()
+	fmt.Fprintf(sum, "blob %d\x00", x.size)
+	if err := x.copyTo(sum); err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// copy writes the content, which must have its size.
-func (x side) copy(w io.Writer) error {
+// copyTo writes the content of a side, which must be as long as it was.
+func (x side) copyTo(w io.Writer) error {
 	if x.typ == "" {
 		return nil
 	}
@@ -57,24 +66,17 @@ func (x side) copy(w io.Writer) error {
 	defer r.Close()
 	n, err := io.Copy(w, io.LimitReader(r, x.size+1))
 	if err == nil && n != x.size {
-		err = fmt.Errorf("its size changed from %d bytes while it was read", x.size)
+		err = ErrChanged
 	}
 	return err
 }
 
-// literal writes a content as one part of a binary patch.
+// literal writes a whole content, and the empty line that ends it.
 func (p *patcher) literal(x side) error {
-	size := x.size
-	if x.typ == "" {
-		size = 0
-	}
-	p.line("", fmt.Sprintf("literal %d", size))
-	lines := &base85{p: p}
-	z := zlib.NewWriter(lines)
-	if err := x.copy(z); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
+	p.line("", fmt.Sprintf("literal %d", x.size))
+	lines := &base85Lines{p: p}
+	deflate := zlib.NewWriter(lines)
+	if err := errors.Join(x.copyTo(deflate), deflate.Close()); err != nil {
 		return err
 	}
 	lines.flush()
@@ -82,51 +84,47 @@ func (p *patcher) literal(x side) error {
 	return p.err
 }
 
-// base85 writes lines as git does: how many bytes there are, up to 52, as one
-// letter, and five characters for each four of them.
-type base85 struct {
+// base85Lines writes lines of up to 52 bytes: a letter for their number, and each
+// four of them as five digits.
+type base85Lines struct {
 	p    *patcher
-	line [perLine]byte
+	line [52]byte
 	n    int
 }
 
-const (
-	perLine  = 52
-	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-)
-
-func (b *base85) Write(data []byte) (int, error) {
+func (b *base85Lines) Write(data []byte) (int, error) {
 	for rest := data; len(rest) > 0; {
 		n := copy(b.line[b.n:], rest)
 		b.n += n
 		rest = rest[n:]
-		if b.n == perLine {
+		if b.n == len(b.line) {
 			b.flush()
 		}
 	}
 	return len(data), b.p.err
 }
 
-func (b *base85) flush() {
+func (b *base85Lines) flush() {
 	if b.n == 0 {
 		return
 	}
-	var out strings.Builder
-	if b.n <= 26 {
-		out.WriteByte(byte('A' + b.n - 1))
-	} else {
-		out.WriteByte(byte('a' + b.n - 27))
-	}
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 	clear(b.line[b.n:])
-	for i := 0; i < b.n; i += 4 {
-		v := binary.BigEndian.Uint32(b.line[i:])
-		var five [5]byte
-		for j := len(five) - 1; j >= 0; j-- {
-			five[j] = alphabet[v%85]
-			v /= 85
-		}
-		out.Write(five[:])
+	out := make([]byte, 0, 1+len(b.line)/4*5)
+	if b.n <= 26 {
+		out = append(out, byte('A'+b.n-1))
+	} else {
+		out = append(out, byte('a'+b.n-27))
 	}
+	for i := 0; i < b.n; i += 4 {
+		var group [5]byte
+		word := binary.BigEndian.Uint32(b.line[i:])
+		for j := len(group) - 1; j >= 0; j-- {
+			group[j] = digits[word%85]
+			word /= 85
+		}
+		out = append(out, group[:]...)
+	}
+	b.p.line("", string(out))
 	b.n = 0
-	b.p.line("", out.String())
 }

@@ -22,8 +22,8 @@ type DiffOptions struct {
 	// Color marks what was added and removed, for a terminal.
 	Color bool
 	// MaxFile is the size up to which contents are compared line by line; 0 is
-	// 4 MiB. Larger files, and those that are no text, are named with their sizes
-	// on a terminal, and stand whole in a patch.
+	// 4 MiB. On a terminal larger files are named with their sizes; in a patch they
+	// are whole, as what is no text.
 	MaxFile int64
 }
 
@@ -253,7 +253,7 @@ func (p *patcher) file(from, to side, c *Change) error {
 		return p.binary(from, to)
 	}
 	if !comparable {
-		p.line("", "Binary files "+p.label("a/", from)+" and "+p.label("b/", to)+fmt.Sprintf(" differ (%d bytes, were %d)", to.size, from.size))
+		p.line("", "Binary files "+p.label("a/", from)+" and "+p.label("b/", to)+" differ"+fmt.Sprintf(" (%d bytes, were %d)", to.size, from.size))
 		return p.err
 	}
 	if old == new {

@@ -56,7 +56,11 @@ func paint(o DiffOptions, color, s string) string {
 }
 
 func plural(n int, noun, then string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "y"):
+		noun = strings.TrimSuffix(noun, "y") + "ies"
+	default:
 		noun += "s"
 	}
 	return strings.TrimSpace(fmt.Sprintf("%d %s %s", n, noun, then))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"time"
@@ -48,7 +49,7 @@ type Options struct {
 // Run makes all checks. It takes a fraction of a second.
 func Run(ctx context.Context, o Options) []Check {
 	var checks []Check
-	checks = append(checks, kernel()...)
+	checks = append(checks, kernel(kernelCalls)...)
 	guest := guestCheck(o.Driver)
 	checks = append(checks, guest)
 	if guest.Status == OK {
@@ -58,8 +59,9 @@ func Run(ctx context.Context, o Options) []Check {
 			checks = append(checks, overlay(probe, o.Store.Dir(), o.Workspace)...)
 		}
 	}
-	checks = append(checks, landlock(), seccompCheck())
-	checks = append(checks, cgroups()...)
+	checks = append(checks, landlock(sandbox.LandlockABI()), seccompCheck(seccompHas(unix.SECCOMP_RET_ERRNO)))
+	held, kind, err := native.TryCgroup()
+	checks = append(checks, cgroups(held, kind, err)...)
 	checks = append(checks, disk(o.Store.Dir()))
 	if guest.Status == OK {
 		checks = append(checks, session(ctx, o))
@@ -112,7 +114,7 @@ var kernelCalls = []kernelCall{
 	}},
 }
 
-func kernel() []Check {
+func kernel(calls []kernelCall) []Check {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return []Check{{Name: "kernel", Status: Fail, Found: err.Error()}}
@@ -120,7 +122,7 @@ func kernel() []Check {
 	release := unix.ByteSliceToString(name.Release[:])
 	c := Check{Name: "kernel", Status: OK, Found: "Linux " + release}
 	var missing []string
-	for _, call := range kernelCalls {
+	for _, call := range calls {
 		if errors.Is(call.probe(), unix.ENOSYS) {
 			missing = append(missing, fmt.Sprintf("%s (Linux %s)", call.name, call.since))
 		}
@@ -144,7 +146,7 @@ func namespaces(p *native.Probe, err error) []Check {
 	c := Check{Name: "namespaces", Status: OK, Found: "user, mount and PID namespaces can be made, and mounted in"}
 	if err != nil {
 		c.Status, c.Found, c.Means = Fail, err.Error(), "no session starts"
-		return []Check{c, subordinate()}
+		return []Check{c, subordinate(os.Geteuid(), "/etc/subuid", "/etc/subgid")}
 	}
 	fail := func(what string, errno unix.Errno, cure string) {
 		if errno != 0 && c.Status == OK {
@@ -157,18 +159,18 @@ func namespaces(p *native.Probe, err error) []Check {
 	fail("mounting devpts", p.Devpts, native.WhyNoNamespaces())
 	fail("making mounts read-only", p.Attributes, "use Linux 5.12 or newer")
 	fail("a user namespace inside another", p.UserNS, "raise the sysctl user.max_user_namespaces")
-	return []Check{c, subordinate()}
+	return []Check{c, subordinate(os.Geteuid(), "/etc/subuid", "/etc/subgid")}
 }
 
 // subordinate says whether the user has subordinate ids. Sessions need none.
-func subordinate() Check {
+func subordinate(uid int, files ...string) Check {
 	c := Check{Name: "subordinate ids", Status: Info, Found: "not needed"}
-	if os.Geteuid() == 0 {
+	if uid == 0 {
 		return c
 	}
-	for _, file := range []string{"/etc/subuid", "/etc/subgid"} {
+	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil || !hasEntry(string(data)) {
+		if err != nil || !hasEntry(string(data), uid) {
 			c.Found = fmt.Sprintf("%s has none for you; sessions need none, but files of other groups cannot be changed in one", file)
 			return c
 		}
@@ -177,11 +179,14 @@ func subordinate() Check {
 	return c
 }
 
-func hasEntry(data string) bool {
-	name, uid := os.Getenv("USER"), fmt.Sprint(os.Geteuid())
+func hasEntry(data string, uid int) bool {
+	name := ""
+	if u, err := user.LookupId(fmt.Sprint(uid)); err == nil {
+		name = u.Username
+	}
 	for line := range strings.Lines(data) {
 		who, _, _ := strings.Cut(line, ":")
-		if who == name && name != "" || who == uid {
+		if who == name && name != "" || who == fmt.Sprint(uid) {
 			return true
 		}
 	}
@@ -228,8 +233,7 @@ func fsName(dir string) string {
 	return fmt.Sprintf("file system %#x", uint32(st.Type))
 }
 
-func landlock() Check {
-	abi := sandbox.LandlockABI()
+func landlock(abi int) Check {
 	switch {
 	case abi >= 2:
 		return Check{Name: "Landlock", Status: OK, Found: fmt.Sprintf("ABI %d", abi)}
@@ -246,17 +250,15 @@ func landlock() Check {
 	}
 }
 
-func seccompCheck() Check {
-	action := uint32(unix.SECCOMP_RET_ERRNO)
-	if !seccompHas(action) {
+func seccompCheck(has bool) Check {
+	if !has {
 		return Check{Name: "seccomp", Status: Fail, Found: "no filters", Means: "no session starts", Cure: "use a kernel built with CONFIG_SECCOMP_FILTER"}
 	}
 	return Check{Name: "seccomp", Status: OK, Found: "filters"}
 }
 
-func cgroups() []Check {
+func cgroups(held []string, kind string, err error) []Check {
 	c := Check{Name: "cgroups", Status: OK}
-	held, kind, err := native.TryCgroup()
 	if err != nil {
 		c.Status, c.Found = Less, err.Error()
 		c.Means = "limits on memory and processes hold for each process, not for the session; --memory, --cpus and --pids are refused"

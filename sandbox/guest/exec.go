@@ -25,7 +25,7 @@ type running struct {
 
 	mu       sync.Mutex
 	drained  sync.Cond // signalled when room in the window may have come
-	inFlight uint64    // bytes sent and not acknowledged
+	inFlight uint64    // sent and not acknowledged, as wire.Charge has it
 }
 
 // Exec implements the wire.
@@ -175,7 +175,7 @@ func (r *running) pump(out *output, stream wire.Guest_ExecServer) {
 	for {
 		n, err := out.read(buf)
 		if n > 0 {
-			r.reserve(uint64(n))
+			r.reserve(wire.Charge(n))
 			msg := &wire.ExecOutput{Body: &wire.ExecOutput_Stdout{Stdout: buf[:n]}}
 			if out.stderr {
 				msg.Body = &wire.ExecOutput_Stderr{Stderr: buf[:n]}

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/native"
@@ -171,6 +174,51 @@ func TestKilledHostLeavesNothing(t *testing.T) {
 	}
 	if os.Geteuid() == 0 && len(before) == 0 {
 		t.Log("there were no cgroups")
+	}
+}
+
+// A start removes what dead processes have left in the store, and nothing that
+// somebody has.
+func TestStartSweepsTheStore(t *testing.T) {
+	st := sallytest.Store(t)
+	stored := sallytest.Create(t, st, sandbox.Settings{})
+	sessions := filepath.Dir(stored.Dir())
+	old := time.Now().Add(-time.Hour)
+	for name, when := range map[string]time.Time{".gone-dead": old, ".new-dead": old, ".gone-now": time.Now(), ".gone-held": old} {
+		dir := filepath.Join(sessions, name)
+		if err := os.MkdirAll(filepath.Join(dir, "layers"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if name == ".gone-held" || name == ".gone-dead" {
+			f, err := os.Create(filepath.Join(dir, "lock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if name == ".gone-held" {
+				if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := os.Chtimes(dir, time.Time{}, when); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live := sallytest.Start(t, stored, sandbox.Limits{})
+	if err := live.Close(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(sessions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if want := []string{".gone-held", ".gone-now", stored.Name}; !slices.Equal(names, want) {
+		t.Errorf("%v, want %v", names, want)
 	}
 }
 

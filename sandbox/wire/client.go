@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/ttrpc"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // ErrClosed is what calls return when the connection to the guest has ended:
@@ -73,6 +74,7 @@ func (c *Client) Processes(ctx context.Context) ([]*Process, error) {
 // When ctx ends, every process of the call is killed and the error is the
 // context's. An error of sink does the same and is returned.
 func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutput) error) (*Exit, error) {
+	defer c.guard.reading()()
 	stream, err := c.guest.Exec(context.Background(), req)
 	if err != nil {
 		return nil, c.error(err)
@@ -82,24 +84,24 @@ func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutp
 	stop := c.killWhenDone(ctx, req.Call)
 	defer stop()
 
-	var unacked, total uint64
+	var unacked uint64
 	for {
 		out, err := stream.Recv()
 		if err != nil {
 			return nil, c.ended(err)
 		}
+		c.guard.read()
 		if exit := out.GetExit(); exit != nil {
 			if err := drained(c, stream.Recv); err != nil {
 				return nil, err
 			}
 			return exit, context.Cause(ctx)
 		}
-		n := uint64(len(out.GetStdout()) + len(out.GetStderr()))
+		n := len(out.GetStdout()) + len(out.GetStderr())
 		if n == 0 || n > Chunk {
 			return nil, c.violation("a piece of output of %d bytes", n)
 		}
-		unacked += n
-		total += n
+		unacked += Charge(n)
 		if unacked > Window {
 			return nil, c.violation("more output than the window allows")
 		}
@@ -123,6 +125,7 @@ func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutp
 // Call runs a function of the guest and hands each piece of its progress to
 // progress, which may be nil. Cancelling works as for [Client.Exec].
 func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byte)) ([]byte, error) {
+	defer c.guard.reading()()
 	stream, err := c.guest.Call(context.Background(), req)
 	if err != nil {
 		return nil, c.error(err)
@@ -134,6 +137,7 @@ func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byt
 		if err != nil {
 			return nil, c.ended(err)
 		}
+		c.guard.read()
 		switch body := out.Body.(type) {
 		case *CallOutput_Progress:
 			if len(body.Progress) > Chunk {
@@ -256,8 +260,18 @@ func (c *Client) error(err error) error {
 	if v := c.guard.violation(); v != nil {
 		return v
 	}
-	if s, ok := status.FromError(err); ok {
-		return fmt.Errorf("the guest refused: %s", s.Message())
+	switch {
+	case errors.Is(err, ttrpc.ErrStreamFull):
+		return c.violation("more output than the window allows")
+	case errors.Is(err, proto.Error):
+		return c.violation("a message that is none")
 	}
-	return ErrClosed
+	if s, ok := status.FromError(err); ok {
+		return fmt.Errorf("the guest refused: %q", s.Message()) // quoted: it may hold anything
+	}
+	// The container may die in the middle of a message.
+	if errors.Is(err, ttrpc.ErrClosed) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(*net.OpError)) {
+		return ErrClosed
+	}
+	return c.violation("%w", err)
 }

@@ -16,7 +16,7 @@ package wire
 
 const (
 	// Window is how many bytes of a call's output may be on their way without
-	// having been acknowledged.
+	// having been acknowledged, as Charge counts them.
 	Window = 256 << 10
 	// Chunk is the most that one message carries of a program's output or
 	// input.
@@ -25,3 +25,9 @@ const (
 	// result; what is larger goes through files.
 	MaxFrame = 4 << 20
 )
+
+// Charge is how much of the window a message takes that carries n bytes of a
+// program's output. Small ones count as more than they carry, so that what is on
+// its way is bounded in messages too: ttrpc keeps 64 for who does not read, and
+// fails the call at the next.
+func Charge(n int) uint64 { return max(uint64(n), Window/32) }

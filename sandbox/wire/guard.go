@@ -37,12 +37,49 @@ type guard struct {
 	in, out framer // in is used by the one reader, out by the one writer
 
 	mu   sync.Mutex
-	open map[uint32]bool // streams that the host has opened; true when it streams
-	err  error           // the first violation
+	open map[uint32]*stream // that the host has opened
+	// Messages that have come and that no call has read yet, and calls that read.
+	unread, calls int
+	err           error // the first violation
+}
+
+// A stream is a request that is not answered in full.
+type stream struct {
+	data bool // the answer may come in messages
+	last bool // a message came that is too large for any but the last
+}
+
+// mostPiece is the largest message but the last of a stream: a piece of output
+// or of progress. What the guest may have the host keep is bounded by it.
+const mostPiece = Chunk + 64
+
+// mostUnread bounds the messages that are kept for calls. ttrpc keeps 64 for
+// each, then reads no more for a second, and from then on throws away what
+// comes, as fast as it comes. Only then can more than what its buffer holds of
+// the smallest frames be unread.
+func mostUnread(calls int) int { return 64*calls + 512 }
+
+// reading counts a call that reads messages until it is done.
+func (g *guard) reading() (done func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.calls++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.calls--
+	}
+}
+
+// read counts a message that a call has read.
+func (g *guard) read() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unread = max(0, g.unread-1)
 }
 
 func newGuard(conn net.Conn) *guard {
-	g := &guard{Conn: conn, open: make(map[uint32]bool)}
+	g := &guard{Conn: conn, open: make(map[uint32]*stream)}
 	g.in.frame = g.received
 	g.out.frame = g.sent
 	return g
@@ -84,7 +121,7 @@ func (g *guard) violation() error {
 func (g *guard) sent(h header) error {
 	if h.typ == typeRequest {
 		g.mu.Lock()
-		g.open[h.stream] = h.flags&flagRemoteClosed != 0
+		g.open[h.stream] = &stream{data: h.flags&flagRemoteClosed != 0}
 		g.mu.Unlock()
 	}
 	return nil
@@ -93,16 +130,23 @@ func (g *guard) sent(h header) error {
 func (g *guard) received(h header) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	streams, open := g.open[h.stream]
+	s := g.open[h.stream]
 	switch {
 	case h.length > MaxFrame:
 		return fmt.Errorf("%w: a frame of %d bytes", ErrProtocol, h.length)
-	case !open:
+	case s == nil:
 		return fmt.Errorf("%w: an answer to no request (stream %d)", ErrProtocol, h.stream)
-	case h.typ == typeResponse, h.typ == typeData && streams:
-	default:
+	case h.typ != typeResponse && (h.typ != typeData || !s.data):
 		return fmt.Errorf("%w: a frame of type %d on stream %d", ErrProtocol, h.typ, h.stream)
+	case h.typ == typeData && s.last && h.length > 0:
+		return fmt.Errorf("%w: a message after the last one", ErrProtocol)
 	}
+	if h.typ == typeData && h.flags&flagRemoteClosed == 0 {
+		if g.unread++; g.unread > mostUnread(g.calls) {
+			return fmt.Errorf("%w: %d messages that nobody has read", ErrProtocol, g.unread)
+		}
+	}
+	s.last = s.last || h.length > mostPiece
 	if h.typ == typeResponse || h.flags&flagRemoteClosed != 0 {
 		delete(g.open, h.stream)
 	}

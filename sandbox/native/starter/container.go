@@ -61,6 +61,7 @@ func containerProgram(r *Prepare, p *program) error {
 		// wake-up of another thread for every message.
 		"GOMAXPROCS=1",
 	), unix.AT_EMPTY_PATH)
+	p.executes = true
 	return nil
 }
 

@@ -16,6 +16,8 @@ type program struct {
 	keep   []any // what arguments point to
 	fds    fds
 	status int // the starter's end of fds.status
+	// executes: the last call is an execve, and ends the status.
+	executes bool
 }
 
 // fds are descriptors that the child has from its parent; -1 are those that a

@@ -334,6 +334,8 @@ func (p *program) wait() (fds []int, err error) {
 			continue
 		case readErr != nil:
 			return fds, readErr
+		case n == 0 && !p.executes && err == nil:
+			return fds, errors.New("a process that makes a container was killed")
 		case n == 0:
 			return fds, err
 		case oobn > 0:
