@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 			"short":     short,
 			"harmless":  harmless,
 			"untested":  untested,
+			"jq":        jq,
 		},
 	})
 }
