@@ -119,6 +119,9 @@ func testLeaving(t *testing.T, s *suite) {
 		for _, force := range []bool{false, true} {
 			name := l.name
 			if force {
+				if s.kind.name == "owner" {
+					continue // as root in a workspace of root's own
+				}
 				name += " by force"
 			}
 			t.Run(name, func(t *testing.T) { s.leave(t, l, force) })
