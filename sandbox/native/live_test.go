@@ -50,7 +50,13 @@ func cgroupsUsable(t *testing.T) {
 
 func TestSessionRunsInItsCgroup(t *testing.T) {
 	cgroupsUsable(t)
-	s := sallytest.Session(t, sandbox.Settings{}, sandbox.Limits{Memory: 128 << 20, Pids: 40})
+	// RLIMIT_NPROC keeps the agent from taking what the guest needs for itself,
+	// but binds only one that is not root.
+	workspace := t.TempDir()
+	if err := os.Chown(workspace, 60777, 60777); err != nil {
+		t.Fatal(err)
+	}
+	s := sallytest.Session(t, sandbox.Settings{Workspace: workspace}, sandbox.Limits{Memory: 128 << 20, Pids: 40})
 	dirs := cgroupsOf(t, s.ID)
 	if len(dirs) == 0 {
 		t.Fatal("the session has no cgroup")
@@ -68,7 +74,6 @@ func TestSessionRunsInItsCgroup(t *testing.T) {
 		}
 	}
 
-	// The processes of the call beside the guest's threads.
 	exit, err := s.Exec(t.Context(), sandbox.Command{Args: []string{"sh", "-c",
 		"i=0; while [ $i -lt 200 ]; do sleep 100 >/dev/null 2>&1 & i=$((i+1)); done"}})
 	switch {
@@ -321,5 +326,30 @@ func TestProbe(t *testing.T) {
 	}
 	if _, err := (native.Driver{Guest: "/nowhere"}).Probe(t.Context(), state, state); err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Of the user's git configuration a session has who the user is, and no more.
+func TestGitIdentityIsNameAndEmail(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("skipped: this machine has no git")
+	}
+	sallytest.Bin(t) // built with the home that has the caches
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	config := "[user]\n\tname = A \\\"B\\\" C\n\temail = a@example.com\n\tsigningkey = KEY\n[credential]\n\thelper = store\n[alias]\n\tx = !sh\n"
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := sallytest.Session(t, sandbox.Settings{}, sandbox.Limits{})
+	var out bytes.Buffer
+	if _, err := s.Exec(t.Context(), sandbox.Command{Args: []string{"git", "config", "--list"}, Stdout: &out}); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	slices.Sort(got)
+	if want := []string{"user.email=a@example.com", `user.name=A "B" C`}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
