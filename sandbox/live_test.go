@@ -15,11 +15,12 @@ import (
 )
 
 // try runs a script in a box and returns what it wrote, trimmed, and its status.
+// Both its streams are one, so that their order is kept.
 func try(t testing.TB, s *sandbox.Session, e sandbox.Envelope, script string) (string, int) {
 	t.Helper()
 	var out bytes.Buffer
 	exit, err := s.Exec(t.Context(), sandbox.Command{
-		Args: []string{"bash", "-c", "umask 022\n" + script}, Stdout: &out, Stderr: &out, Envelope: e,
+		Args: []string{"bash", "-c", "exec 2>&1; umask 022\n" + script}, Stdout: &out, Stderr: &out, Envelope: e,
 	})
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", script, err, &out)
