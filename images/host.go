@@ -110,6 +110,10 @@ func planHost(root string, o HostOptions) (*plan, error) {
 			return nil, err
 		}
 	}
+	// A mount of its own, as others than the distribution write it.
+	if info, err := os.Lstat(filepath.Join(root, "usr/local")); err == nil && info.IsDir() {
+		p.mount(root, "usr/local", "/usr/local")
+	}
 	// NixOS finds its programs through this link into /nix.
 	if target, err := os.Readlink(filepath.Join(root, "run/current-system")); err == nil {
 		p.link("run/current-system", target)
@@ -181,10 +185,7 @@ func (p *plan) host(root, rel, dest string) error {
 		p.link(rel, target)
 	case info.IsDir():
 		p.dir(rel)
-		p.mounts = append(p.mounts, specs.Mount{
-			Type: "bind", Source: src, Destination: dest,
-			Options: []string{"rbind", "ro", "nosuid", "nodev"},
-		})
+		p.mount(root, rel, dest)
 	case info.Mode().IsRegular() && info.Size() <= mostCopied && info.Mode()&0o004 != 0:
 		st := info.Sys().(*syscall.Stat_t)
 		p.entries = append(p.entries, entry{
@@ -193,6 +194,13 @@ func (p *plan) host(root, rel, dest string) error {
 		})
 	}
 	return nil
+}
+
+func (p *plan) mount(root, rel, dest string) {
+	p.mounts = append(p.mounts, specs.Mount{
+		Type: "bind", Source: filepath.Join(root, rel), Destination: dest,
+		Options: []string{"rbind", "ro", "nosuid", "nodev"},
+	})
 }
 
 func (p *plan) dir(path string) { p.entries = append(p.entries, entry{path: path, mode: fs.ModeDir}) }

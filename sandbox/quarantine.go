@@ -40,9 +40,14 @@ func (s *Session) guardNames() error {
 		s.names.readOnly = s.ReadOnly
 		return nil
 	}
-	data, err := os.ReadFile(s.path(absentFile))
+	own, err := beneath.Open(s.dir)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	f, err := own.OpenRegular(absentFile)
 	if err == nil {
-		err = json.Unmarshal(data, &s.names.absent)
+		err = errors.Join(json.NewDecoder(f).Decode(&s.names.absent), f.Close())
 	}
 	if err == nil {
 		_, err = s.quarantine()
@@ -68,7 +73,8 @@ func (s *Session) guardNames() error {
 	if len(s.names.absent) == 0 {
 		return nil
 	}
-	if data, err = json.Marshal(s.names.absent); err != nil {
+	data, err := json.Marshal(s.names.absent)
+	if err != nil {
 		return err
 	}
 	return renameio.WriteFile(s.path(absentFile), data, 0o600)
@@ -82,7 +88,12 @@ func (s *Session) releaseNames() error {
 	if _, err := s.quarantine(); err != nil {
 		return err
 	}
-	if err := os.Remove(s.path(absentFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	own, err := beneath.Open(s.dir)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	if err := own.Remove(absentFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -95,7 +95,12 @@ func (s *Session) processSpec() *specs.Spec {
 func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 	spec := s.processSpec()
 	spec.Root = &specs.Root{Path: root.Path, Readonly: true}
-	spec.Mounts = append(spec.Mounts, root.Mounts...)
+	for _, m := range root.Mounts {
+		if slices.Contains(ownersOther, m.Destination) {
+			m = s.inert(m.Destination)
+		}
+		spec.Mounts = append(spec.Mounts, m)
+	}
 	spec.Mounts = append(spec.Mounts,
 		specs.Mount{Type: "proc", Source: "proc", Destination: "/proc", Options: []string{"ro", "nosuid", "nodev", "noexec"}},
 		specs.Mount{Type: "tmpfs", Source: "tmpfs", Destination: "/dev", Options: []string{"nosuid", "noexec", "mode=755", "size=64k"}},
@@ -118,9 +123,7 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 	}
 	for _, e := range s.exposedDirs() {
 		if !e.Cow {
-			own = append(own, specs.Mount{
-				Type: "bind", Source: e.Path, Destination: e.Path, Options: []string{"rbind", "ro", "nosuid", "nodev"},
-			})
+			own = append(own, s.inert(e.Path))
 		}
 	}
 	// A mount comes after those that it lies in.
@@ -128,6 +131,21 @@ func (s *Session) handSpec(root *images.Rootfs) *specs.Spec {
 	spec.Mounts = append(spec.Mounts, own...)
 	spec.Linux.ReadonlyPaths = s.names.readOnly
 	return spec
+}
+
+// ownersOther are directories of the image that not only the distribution
+// writes: services may have sockets there, as Nix has.
+var ownersOther = []string{"/nix", "/opt", "/usr/local"}
+
+// inert shows a directory of the host, read-only. It goes through an overlay, in
+// which a socket or FIFO is not the host's: nobody listens there, where through a
+// bind mount, also a read-only one, a program inside could reach a service of the
+// host.
+func (s *Session) inert(dir string) specs.Mount {
+	l := layer{dest: dir, lower: []string{dir, s.store.empty()}}
+	m := l.mount(s.userxattr)
+	m.Options = append([]string{"ro"}, m.Options...)
+	return m
 }
 
 // parents are the directories between a workspace and paths in it, as far as
@@ -154,12 +172,12 @@ func (l *layer) mount(userxattr bool) specs.Mount {
 	for i, dir := range l.lower {
 		lower[i] = strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(dir)
 	}
-	options := []string{
-		"nosuid", "nodev",
-		"lowerdir=" + strings.Join(lower, ":"), "upperdir=" + l.upper, "workdir=" + l.work,
-		// One behaviour everywhere, whatever the kernel's defaults are.
-		"index=off", "metacopy=off", "redirect_dir=nofollow", "xino=off",
+	options := []string{"nosuid", "nodev", "lowerdir=" + strings.Join(lower, ":")}
+	if l.upper != "" {
+		options = append(options, "upperdir="+l.upper, "workdir="+l.work)
 	}
+	// One behaviour everywhere, whatever the kernel's defaults are.
+	options = append(options, "index=off", "metacopy=off", "redirect_dir=nofollow", "xino=off")
 	if userxattr {
 		options = append(options, "userxattr")
 	}

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // goldenSession is one whose spec is the same on every machine.
 func goldenSession(mode WorkspaceMode) *Session {
 	s := &Session{
-		Stored: &Stored{dir: "/state/sessions/golden", Settings: Settings{
+		Stored: &Stored{dir: "/state/sessions/golden", store: &Store{dir: "/state"}, Settings: Settings{
 			Name: "golden", Workspace: "/srv/work", Mode: mode,
 			Expose: []Exposed{
 				{Dirs: []Expose{{Path: "/srv/sdk"}, {Path: "/srv/cache:1", Cow: true}}, Env: []string{"SDK=/srv/sdk"}, Path: []string{"/srv/sdk/bin"}},
@@ -76,6 +76,7 @@ func golden(t *testing.T, name string, spec *specs.Spec) {
 func TestSpecs(t *testing.T) {
 	root := &images.Rootfs{Path: "/ROOTFS", Mounts: []specs.Mount{
 		{Type: "bind", Source: "/usr", Destination: "/usr", Options: []string{"rbind", "ro", "nosuid", "nodev"}},
+		{Type: "bind", Source: "/opt", Destination: "/opt", Options: []string{"rbind", "ro", "nosuid", "nodev"}},
 	}}
 	for _, mode := range []WorkspaceMode{Cow, Direct} {
 		s := goldenSession(mode)

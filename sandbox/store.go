@@ -46,7 +46,7 @@ func OpenStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range []string{dir, filepath.Join(dir, "sessions")} {
+	for _, d := range []string{dir, filepath.Join(dir, "sessions"), filepath.Join(dir, "empty")} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("the state directory: %w; set XDG_STATE_HOME to a directory that you can write", err)
 		}
@@ -68,6 +68,9 @@ func OpenStore(dir string) (*Store, error) {
 func (st *Store) Dir() string { return st.dir }
 
 func (st *Store) images() string { return filepath.Join(st.dir, "images") }
+
+// empty is a directory in which nothing is.
+func (st *Store) empty() string { return filepath.Join(st.dir, "empty") }
 
 func (st *Store) sessions() string { return filepath.Join(st.dir, "sessions") }
 

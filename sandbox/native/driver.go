@@ -70,6 +70,8 @@ type containers struct {
 	control *control
 	cgroup  *cgroup
 	refresh []int // what the overlays can be configured anew by
+	// readOnly says which of them have no upper.
+	readOnly []bool
 
 	mu       sync.Mutex
 	opened   net.Conn // of the hand, until it is asked for
@@ -124,6 +126,11 @@ func (d Driver) Start(ctx context.Context, s *sandbox.Start) (_ sandbox.Containe
 	}
 	if c.pins, err = pinned(s.Dir, mounts); err != nil {
 		return nil, err
+	}
+	for _, m := range mounts {
+		if m.Type == starter.Mount_OVERLAY {
+			c.readOnly = append(c.readOnly, len(m.Upper) == 0)
+		}
 	}
 	create := &starter.Create{Stage: []byte(stage), Pins: c.pins.list, Mounts: mounts, Container: handNumber}
 	c.refresh, err = c.control.ask(&starter.Request{Session: s.ID, Body: &starter.Request_Create{Create: create}})
@@ -272,8 +279,15 @@ func (p *prepared) dressed(rootErr error) (net.Conn, error) {
 // that is in use stays. The caller owns the user namespace that the overlay was
 // mounted in, which is what the kernel asks for.
 func (c *containers) Refresh(ctx context.Context) error {
-	for _, fd := range c.refresh {
-		if err := unix.FsconfigReconfigure(fd); err != nil {
+	for i, fd := range c.refresh {
+		err := error(nil)
+		if c.readOnly[i] {
+			err = unix.FsconfigSetFlag(fd, "ro") // or it would be made writable
+		}
+		if err == nil {
+			err = unix.FsconfigReconfigure(fd)
+		}
+		if err != nil {
 			return fmt.Errorf("refreshing the workspace: %w", err)
 		}
 	}

@@ -211,13 +211,16 @@ type pins struct {
 }
 
 // pinned pins the session's own directory, where all uppers lie, and every
-// lower of an overlay.
+// lower of an overlay that is written to.
 func pinned(dir string, mounts []*starter.Mount) (pins, error) {
 	var p pins
 	if err := p.add(dir); err != nil {
 		return p, err
 	}
 	for _, m := range mounts {
+		if len(m.Upper) == 0 {
+			continue // nothing is ever put above it
+		}
 		for _, lower := range m.Lower {
 			if !below(string(lower), dir) {
 				if err := p.add(string(lower)); err != nil {

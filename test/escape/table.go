@@ -148,9 +148,9 @@ var table = []attempt{
 	},
 	{
 		name: "connect to the host",
-		try:  "connect abstract=unix:$ABSTRACT path=unix:$SOCKET docker=unix:/var/run/docker.sock dbus=unix:/run/dbus/system_bus_socket tcp=tcp:$TCP udp=udp:$UDP outside=tcp:192.0.2.1:80 outside-udp=udp:192.0.2.1:53 metadata=tcp:169.254.169.254:80 six=tcp:[2001:db8::1]:80",
-		want: "ECONNREFUSED: abstract tcp udp; ENOENT: path docker dbus; ENETUNREACH: outside outside-udp metadata six",
-		but:  map[string]string{"eye": "EPERM: abstract path docker dbus; ECONNREFUSED: tcp udp; ENETUNREACH: outside outside-udp metadata six"},
+		try:  "connect abstract=unix:$ABSTRACT exposed=unix:$TOOL/host-socket work=unix:$WORK/host-socket path=unix:$SOCKET docker=unix:/var/run/docker.sock dbus=unix:/run/dbus/system_bus_socket tcp=tcp:$TCP udp=udp:$UDP outside=tcp:192.0.2.1:80 outside-udp=udp:192.0.2.1:53 metadata=tcp:169.254.169.254:80 six=tcp:[2001:db8::1]:80",
+		want: "ECONNREFUSED: abstract exposed work tcp udp; ENOENT: path docker dbus; ENETUNREACH: outside outside-udp metadata six",
+		but:  map[string]string{"eye": "EPERM: abstract exposed work path docker dbus; ECONNREFUSED: tcp udp; ENETUNREACH: outside outside-udp metadata six"},
 	},
 	{
 		name: "socket families",

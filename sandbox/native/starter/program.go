@@ -163,7 +163,11 @@ func (p *program) run(flags uintptr, cgroup int) (int, error) {
 
 // cloneArgs is the kernel's struct clone_args (clone3(2)), up to cgroup.
 type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+	flags      uint64
+	_          [3]uint64 // pidfd, child_tid, parent_tid
+	exitSignal uint64
+	_          [5]uint64 // stack, stack_size, tls, set_tid, set_tid_size
+	cgroup     uint64
 }
 
 func sigmask(set, old *uint64) error {
