@@ -12,11 +12,12 @@ import (
 // confined runs f on an operating system thread of its own that is held to an
 // envelope, and waits for it. The thread is thrown away afterwards: what it
 // took on cannot be taken off. What f starts inherits it. The filter is one that
-// the thread takes beside the envelope's; nil is none.
+// the thread takes beside the envelope's; nil is none. When the thread is ready,
+// around is called with what makes it run f; nil adds nothing around it.
 //
 // The main goroutine must be locked to the main thread, so that f never runs
 // there: the main thread cannot end.
-func (g *Guest) confined(env *wire.Envelope, filter []byte, f func() error) error {
+func (g *Guest) confined(env *wire.Envelope, filter []byte, f func() error, around func(func() error) error) error {
 	ruleset, err := g.ruleset(env)
 	if err != nil {
 		return err
@@ -24,27 +25,52 @@ func (g *Guest) confined(env *wire.Envelope, filter []byte, f func() error) erro
 	if ruleset >= 0 && ruleset != g.defaultRuleset {
 		defer unix.Close(ruleset)
 	}
-	done := make(chan error, 1)
+	ready, done := make(chan error, 1), make(chan error, 1)
+	wanted := make(chan bool, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked
-		done <- func() error {
-			if ruleset >= 0 {
-				if err := restrict(ruleset); err != nil {
-					return err
-				}
-			}
-			for _, program := range [][]byte{filter, env.GetSeccomp()} {
-				if len(program) == 0 {
-					continue
-				}
-				if _, err := load.Install(program, 0); err != nil {
-					return err
-				}
-			}
-			return f()
-		}()
+		err := confine(ruleset, filter, env.GetSeccomp())
+		ready <- err
+		if err == nil && <-wanted {
+			done <- f()
+		}
 	}()
-	return <-done
+	if err := <-ready; err != nil {
+		return err
+	}
+	ran := false
+	run := func() error {
+		ran = true
+		wanted <- true
+		return <-done
+	}
+	if around == nil {
+		return run()
+	}
+	err = around(run)
+	if !ran {
+		wanted <- false
+	}
+	return err
+}
+
+// confine holds the calling thread to a Landlock ruleset, unless that is -1, and
+// to filters.
+func confine(ruleset int, filters ...[]byte) error {
+	if ruleset >= 0 {
+		if err := restrict(ruleset); err != nil {
+			return err
+		}
+	}
+	for _, program := range filters {
+		if len(program) == 0 {
+			continue
+		}
+		if _, err := load.Install(program, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ruleset returns the Landlock ruleset of an envelope, -1 for none.

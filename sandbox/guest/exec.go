@@ -103,14 +103,12 @@ func (g *Guest) launch(req *wire.ExecRequest, streams *stdio) (<-chan exited, er
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: streams.terminal != nil},
 	}
 	var ended <-chan exited
-	err = g.marks.during(req.Call, func() error {
-		return g.confined(req.Envelope, g.callFilter, func() (err error) {
-			_, ended, err = g.reaper.start(func() (int, error) {
-				return syscall.ForkExec(path, args, attr)
-			})
-			return err
+	err = g.confined(req.Envelope, g.callFilter, func() (err error) {
+		_, ended, err = g.reaper.start(func() (int, error) {
+			return syscall.ForkExec(path, args, attr)
 		})
-	})
+		return err
+	}, func(fork func() error) error { return g.marks.during(req.Call, fork) })
 	if err != nil {
 		if st, statErr := os.Stat(attr.Dir); statErr != nil || !st.IsDir() {
 			return nil, fmt.Errorf("%s%s: %w", wire.NoWorkingDir, attr.Dir, err)

@@ -48,7 +48,8 @@ func (m *marks) set(resource int, soft, hard uint64) error {
 // during calls fork while the limits of this process are those that a process
 // of the call shall inherit. Limits belong to the whole process, so one call
 // forks at a time; fork itself is a matter of a fraction of a millisecond.
-// fork must not leave the thread that it restricts in charge of restoring: the
+// The thread that forks is made before: while RLIMIT_NPROC is low, the runtime
+// may not get another one, which is fatal. Nor does it restore the limits: the
 // call's filter forbids it to.
 func (m *marks) during(call uint64, fork func() error) error {
 	m.mu.Lock()
