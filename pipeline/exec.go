@@ -3,7 +3,10 @@ package pipeline
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -36,48 +39,85 @@ type execInput struct {
 // is nothing to ask, and it may do in the session what it can. It is not one of
 // an agent in bypassPermissions mode, which is what it amounts to in a cow
 // workspace and does not exist in a direct one.
-func (s *Session) Exec(ctx context.Context, cmd sandbox.Command) (*sandbox.Exit, error) {
+func (s *Session) Exec(ctx context.Context, cmd sandbox.Command) (exit *sandbox.Exit, err error) {
+	input := execInput{cmd.Args, cmd.Dir, cmd.Env}
+	return exit, s.onRecord(ctx, "exec", "the user's own command", input, cmd.Envelope, func(rec *audit.Record) error {
+		stdout, stderr := counter{w: cmd.Stdout}, counter{w: cmd.Stderr}
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		exit, err = s.Session.Exec(ctx, cmd)
+		r := rec.Result
+		r.Stdout, r.Stderr = stdout.n, stderr.n
+		if exit == nil {
+			return err
+		}
+		r.Background = exit.Background
+		if exit.Signal != 0 {
+			r.Signal = exit.Signal.String()
+		} else {
+			r.Exit = &exit.Code
+		}
+		if len(exit.Quarantined) > 0 {
+			rec.Detail = map[string]any{"quarantined": exit.Quarantined}
+		}
+		return err
+	})
+}
+
+// Call runs a function of the guest for the program that opened the session. Its
+// input is on record if it is JSON, else only its hash.
+func (s *Session) Call(ctx context.Context, name string, input []byte, e sandbox.Envelope, progress func([]byte)) (result []byte, err error) {
+	recorded := any(json.RawMessage(input))
+	if !json.Valid(input) {
+		recorded = fmt.Sprintf("sha256:%x", sha256.Sum256(input))
+	}
+	return result, s.onRecord(ctx, name, "asked for by the program that opened the session", recorded, e, func(rec *audit.Record) error {
+		result, err = s.Session.Call(ctx, name, input, e, progress)
+		rec.Result.Stdout = int64(len(result))
+		return err
+	})
+}
+
+// onRecord writes the decision that allows a call, runs it, and writes what run
+// says came of it.
+func (s *Session) onRecord(ctx context.Context, tool, reason string, input any, e sandbox.Envelope, run func(result *audit.Record) error) error {
 	decision := &audit.Decision{
-		Behavior: "allow", Reason: "the user's own command",
+		Behavior: "allow", Reason: reason,
 		Chain: []audit.Step{{Layer: "mode", Source: "user", Rule: "bypassPermissions", Answer: "allow"}},
 	}
 	if s.Mode == sandbox.Direct {
 		decision.Chain[0].Rule = ""
 	}
 	r := audit.Record{
-		Kind: audit.KindDecision, Call: rand.Text(), Tool: "exec", Decision: decision,
-		Envelope: envelope(cmd.Envelope), Mechanisms: s.Mechanisms(), Image: Image,
+		Kind: audit.KindDecision, Call: rand.Text(), Tool: tool, Decision: decision,
+		Envelope: envelope(e), Mechanisms: s.Mechanisms(), Image: Image,
 	}
-	if err := r.SetInput(execInput{cmd.Args, cmd.Dir, cmd.Env}); err != nil {
-		return nil, err
+	if err := r.SetInput(input); err != nil {
+		return err
 	}
 	// What only reads cannot make anything happen that the record lacks.
-	if err := s.log.Write(r, cmd.Envelope.Box == sandbox.Hand); err != nil {
+	if err := s.log.Write(r, e.Box == sandbox.Hand); err != nil {
+		return err
+	}
+	rec := audit.Record{Kind: audit.KindResult, Call: r.Call, Tool: r.Tool, Result: &audit.Result{}}
+	start := time.Now()
+	err := run(&rec)
+	rec.Result.Duration = time.Since(start)
+	if err != nil {
+		rec.Result.Error = err.Error()
+	}
+	if e.Box == sandbox.Hand {
+		s.addChanges(ctx, rec.Result)
+	}
+	return errors.Join(err, s.log.Write(rec, false))
+}
+
+// Fork makes a throwaway copy of the session, on record. What is done in it is
+// not, as none of it leaves.
+func (s *Session) Fork(ctx context.Context) (*sandbox.Session, error) {
+	if err := s.log.Write(audit.Record{Kind: audit.KindEvent, Event: "fork"}, false); err != nil {
 		return nil, err
 	}
-	stdout, stderr := counter{w: cmd.Stdout}, counter{w: cmd.Stderr}
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	start := time.Now()
-	exit, err := s.Session.Exec(ctx, cmd)
-	result := &audit.Result{Stdout: stdout.n, Stderr: stderr.n, Duration: time.Since(start)}
-	if exit != nil {
-		code := exit.Code
-		result.Exit, result.Background = &code, exit.Background
-		if exit.Signal != 0 {
-			result.Exit, result.Signal = nil, exit.Signal.String()
-		}
-	}
-	if err != nil {
-		result.Error = err.Error()
-	}
-	if cmd.Envelope.Box == sandbox.Hand {
-		s.addChanges(ctx, result)
-	}
-	rec := audit.Record{Kind: audit.KindResult, Call: r.Call, Tool: r.Tool, Result: result}
-	if exit != nil && len(exit.Quarantined) > 0 {
-		rec.Detail = map[string]any{"quarantined": exit.Quarantined}
-	}
-	return exit, errors.Join(err, s.log.Write(rec, false))
+	return s.Session.Fork(ctx)
 }
 
 func envelope(e sandbox.Envelope) *audit.Envelope {

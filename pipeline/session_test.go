@@ -120,6 +120,41 @@ func TestWhatACallIsRecordedAs(t *testing.T) {
 	}
 }
 
+// What a program does with the session it opened is on record as well.
+func TestFunctionsAndForksAreRecorded(t *testing.T) {
+	s := open(t, Options{Workspace: workspace(t)})
+	file := filepath.Join(s.Dir(), sandbox.RecordFile)
+	for _, input := range []string{`{"token":"abc"}`, "no JSON"} {
+		got, err := s.Call(t.Context(), "echo", []byte(input), sandbox.Envelope{}, nil)
+		if err != nil || string(got) != input {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	if _, err := s.Call(t.Context(), "nothing", nil, sandbox.Envelope{Box: sandbox.Eye}, nil); err == nil {
+		t.Error("a function that there is not was run")
+	}
+	fork, err := s.Fork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fork.Close(); err != nil {
+		t.Error(err)
+	}
+	list := records(t, file)
+	if got := kinds(list); got != "open decision result decision result decision result event:fork" {
+		t.Fatal(got)
+	}
+	if d := list[1]; d.Tool != "echo" || string(d.Input) != `{"token":"abc"}` {
+		t.Errorf("%s %s", d.Tool, d.Input)
+	}
+	if d := list[3]; !strings.HasPrefix(string(d.Input), `"sha256:`) {
+		t.Errorf("%s", d.Input)
+	}
+	if d, r := list[5], list[6]; d.Envelope.Box != "eye" || !strings.Contains(r.Result.Error, "nothing") {
+		t.Errorf("%+v, %+v", d.Envelope, r.Result)
+	}
+}
+
 func TestHowCallsEndIsRecorded(t *testing.T) {
 	s := open(t, Options{Workspace: workspace(t)})
 	file := filepath.Join(s.Dir(), sandbox.RecordFile)

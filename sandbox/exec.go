@@ -329,6 +329,9 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelop
 	}
 	req := &wire.CallRequest{Call: s.calls.Add(1), Name: name, Input: input, Envelope: env}
 	result, err := b.client.Call(ctx, req, progress)
+	if failure := (*wire.CallFailure)(nil); errors.As(err, &failure) {
+		failure.Message = changeset.Printable(failure.Message)
+	}
 	_, moveErr := s.quarantine()
 	return result, errors.Join(s.over(err), moveErr, s.running.end(ctx, e.Box == Hand, false))
 }

@@ -28,6 +28,12 @@ type running struct {
 	inFlight uint64    // sent and not acknowledged, as wire.Charge has it
 }
 
+func newRunning(cancel func()) *running {
+	r := &running{cancel: cancel}
+	r.drained.L = &r.mu
+	return r
+}
+
 // Exec implements the wire.
 func (g *Guest) Exec(_ context.Context, req *wire.ExecRequest, stream wire.Guest_ExecServer) error {
 	streams, err := newStdio(req)

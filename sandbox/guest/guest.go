@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/containerd/log"
@@ -22,7 +23,7 @@ import (
 // A Function is one that the host can run: what a tool does inside.
 type Function struct {
 	// Run does it. ctx ends when the call is killed. progress may be called at
-	// any time before it returns.
+	// any time before it returns, and waits while the host is behind.
 	Run func(ctx context.Context, input []byte, progress func([]byte)) ([]byte, error)
 	// Pure functions touch neither files nor processes, so nothing has to hold
 	// them. The others run on a thread that is held to the call's envelope;
@@ -211,7 +212,8 @@ func (g *Guest) Call(_ context.Context, req *wire.CallRequest, stream wire.Guest
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := g.begin(req.Call, &running{cancel: cancel}); err != nil {
+	r := newRunning(cancel)
+	if err := g.begin(req.Call, r); err != nil {
 		return err
 	}
 	defer g.end(req.Call)
@@ -219,7 +221,10 @@ func (g *Guest) Call(_ context.Context, req *wire.CallRequest, stream wire.Guest
 	var result []byte
 	run := func() (err error) {
 		result, err = f.Run(ctx, req.Input, func(p []byte) {
-			stream.Send(&wire.CallOutput{Body: &wire.CallOutput_Progress{Progress: p[:min(len(p), wire.Chunk)]}})
+			for piece := range slices.Chunk(p, wire.Chunk) {
+				r.reserve(wire.Charge(len(piece)))
+				stream.Send(&wire.CallOutput{Body: &wire.CallOutput_Progress{Progress: piece}})
+			}
 		})
 		return err
 	}

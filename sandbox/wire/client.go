@@ -84,7 +84,7 @@ func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutp
 	stop := c.killWhenDone(ctx, req.Call)
 	defer stop()
 
-	var unacked uint64
+	w := window{client: c, call: req.Call}
 	for {
 		out, err := stream.Recv()
 		if err != nil {
@@ -97,29 +97,49 @@ func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutp
 			}
 			return exit, context.Cause(ctx)
 		}
-		n := len(out.GetStdout()) + len(out.GetStderr())
-		if n == 0 || n > Chunk {
-			return nil, c.violation("a piece of output of %d bytes", n)
-		}
-		unacked += Charge(n)
-		if unacked > Window {
-			return nil, c.violation("more output than the window allows")
+		if err := w.came(len(out.GetStdout()) + len(out.GetStderr())); err != nil {
+			return nil, err
 		}
 		if ctx.Err() == nil {
 			if err := sink(out); err != nil {
 				cancel(err)
 			}
 		}
-		// One acknowledgement for a quarter of the window: a short output
-		// needs none.
-		if unacked > Window/4 {
-			ack := &AckRequest{Call: req.Call, Bytes: unacked}
-			unacked = 0
-			if _, err := ask(context.Background(), c, c.guest.Ack, ack); err != nil {
-				return nil, err
-			}
+		if err := w.consumed(); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// A window is the host's account of what a call has sent.
+type window struct {
+	client  *Client
+	call    uint64
+	unacked uint64
+}
+
+// came checks a piece of n bytes that has come.
+func (w *window) came(n int) error {
+	if n == 0 || n > Chunk {
+		return w.client.violation("a piece of output of %d bytes", n)
+	}
+	w.unacked += Charge(n)
+	if w.unacked > Window {
+		return w.client.violation("more output than the window allows")
+	}
+	return nil
+}
+
+// consumed makes room for more. One acknowledgement serves for a quarter of the
+// window: a short output needs none.
+func (w *window) consumed() error {
+	if w.unacked <= Window/4 {
+		return nil
+	}
+	ack := &AckRequest{Call: w.call, Bytes: w.unacked}
+	w.unacked = 0
+	_, err := ask(context.Background(), w.client, w.client.guest.Ack, ack)
+	return err
 }
 
 // Call runs a function of the guest and hands each piece of its progress to
@@ -132,6 +152,7 @@ func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byt
 	}
 	stop := c.killWhenDone(ctx, req.Call)
 	defer stop()
+	w := window{client: c, call: req.Call}
 	for {
 		out, err := stream.Recv()
 		if err != nil {
@@ -140,11 +161,14 @@ func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byt
 		c.guard.read()
 		switch body := out.Body.(type) {
 		case *CallOutput_Progress:
-			if len(body.Progress) > Chunk {
-				return nil, c.violation("a progress message of %d bytes", len(body.Progress))
+			if err := w.came(len(body.Progress)); err != nil {
+				return nil, err
 			}
 			if progress != nil && ctx.Err() == nil {
 				progress(body.Progress)
+			}
+			if err := w.consumed(); err != nil {
+				return nil, err
 			}
 		case *CallOutput_Result:
 			if err := drained(c, stream.Recv); err != nil {

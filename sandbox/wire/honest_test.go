@@ -20,17 +20,12 @@ type honest struct {
 
 	mu    sync.Mutex
 	acked sync.Cond
-	room  uint64
+	used  map[uint64]uint64 // of the window, by call
 }
 
 func (h *honest) Exec(_ context.Context, req *ExecRequest, stream Guest_ExecServer) error {
 	for range h.pieces {
-		h.mu.Lock()
-		for h.room < Charge(h.size) {
-			h.acked.Wait()
-		}
-		h.room -= Charge(h.size)
-		h.mu.Unlock()
+		h.wait(req.Call, h.size)
 		if err := stream.Send(&ExecOutput{Body: &ExecOutput_Stdout{Stdout: make([]byte, h.size)}}); err != nil {
 			return err
 		}
@@ -38,16 +33,27 @@ func (h *honest) Exec(_ context.Context, req *ExecRequest, stream Guest_ExecServ
 	return stream.Send(&ExecOutput{Body: &ExecOutput_Exit{Exit: &Exit{Code: int32(req.Call)}}})
 }
 
+// wait waits for room for a piece.
+func (h *honest) wait(call uint64, size int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.used[call]+Charge(size) > Window {
+		h.acked.Wait()
+	}
+	h.used[call] += Charge(size)
+}
+
 func (h *honest) Ack(_ context.Context, req *AckRequest) (*AckResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.room += req.Bytes
+	h.used[req.Call] -= req.Bytes
 	h.acked.Broadcast()
 	return &AckResponse{}, nil
 }
 
 func (h *honest) Call(_ context.Context, req *CallRequest, stream Guest_CallServer) error {
 	for range h.pieces {
+		h.wait(req.Call, len(req.Input))
 		if err := stream.Send(&CallOutput{Body: &CallOutput_Progress{Progress: req.Input}}); err != nil {
 			return err
 		}
@@ -58,7 +64,7 @@ func (h *honest) Call(_ context.Context, req *CallRequest, stream Guest_CallServ
 // serve has a guest at the other end of a client until the test ends.
 func serve(t *testing.T, g *honest) *Client {
 	t.Helper()
-	g.acked.L, g.room = &g.mu, Window
+	g.acked.L, g.used = &g.mu, make(map[uint64]uint64)
 	host, guest := net.Pipe()
 	server, err := ttrpc.NewServer()
 	if err != nil {
@@ -106,6 +112,16 @@ func TestOutputWaitsForASlowReader(t *testing.T) {
 				})
 				if err != nil || exit.Code != 5 || got != pieces*size {
 					t.Errorf("%v, %v, %d bytes of %d", exit, err, got, pieces*size)
+				}
+				got = 0
+				_, err = c.Call(t.Context(), &CallRequest{Call: 6, Input: make([]byte, size)}, func(p []byte) {
+					if got == 0 {
+						time.Sleep(time.Hour)
+					}
+					got += len(p)
+				})
+				if err != nil || got != pieces*size {
+					t.Errorf("progress: %v, %d bytes of %d", err, got, pieces*size)
 				}
 			})
 		})

@@ -186,7 +186,7 @@ func TestGuestThatBreaksTheProtocol(t *testing.T) {
 		"a message with nothing in it": {call, func(g fakeGuest, s uint32) { g.send(s, typeData, 0, nil) }, "an empty message"},
 		"a progress that is too large": {call, func(g fakeGuest, s uint32) {
 			g.send(s, typeData, 0, marshal(&CallOutput{Body: &CallOutput_Progress{Progress: make([]byte, Chunk+1)}}))
-		}, "a progress message of 32769 bytes"},
+		}, "a piece of output of 32769 bytes"},
 		"answers nothing": {ask1, func(fakeGuest, uint32) {}, "no answer within"},
 		"acknowledges nothing": {run, func(g fakeGuest, s uint32) {
 			for range 3 {
