@@ -98,6 +98,7 @@ func benchFork(e *env) ([]Row, error) {
 	return []Row{
 		row("fork, sed -i, change set, end", "ms", got[0], nil, 6),
 		row("the same among 100,000 files, against among 100", "ms", got[1], got[0], 1.5),
-		row("sed -i on the host", "ms", got[2], nil, 0),
+		// A machine on which sed takes 1.16 ms, as the reach has it.
+		row("fork, sed -i, change set, end, against sed -i on the host", "ms", got[0], got[2], 6/1.16),
 	}, nil
 }
