@@ -40,7 +40,9 @@ func runDiff(c *cli.Context) error {
 		return err
 	}
 	ctx := c.Context
+	read := takesLong("reading the changes of session %s", s.Name)
 	changes, err := s.Changes(ctx, protected)
+	read()
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,9 @@ func runApply(c *cli.Context) error {
 		return err
 	}
 	defer s.Close()
+	done := takesLong("reading the changes of session %s", s.Name)
 	changes, err := s.Changes(ctx)
+	done()
 	if err != nil {
 		return err
 	}
@@ -126,7 +130,9 @@ func runApply(c *cli.Context) error {
 		}
 		return changes.WriteStat(ctx, os.Stdout, changeset.DiffOptions{Changes: set, Terminal: true})
 	}
+	done = takesLong("applying to %s", s.Workspace)
 	report, err := s.Apply(ctx, changes, sandbox.ApplyOptions{Paths: paths, Force: c.Bool("force"), Atomic: c.Bool("atomic")})
+	done()
 	if report == nil {
 		return err
 	}
@@ -175,7 +181,9 @@ func runDiscard(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	done := takesLong("reading the changes of session %s", s.Name)
 	changes, err := s.Changes(ctx)
+	done()
 	if err != nil {
 		return err
 	}
@@ -188,7 +196,10 @@ func runDiscard(c *cli.Context) error {
 		names[i] = change.Path
 	}
 	changes.Close()
-	if err := s.Discard(ctx, paths); err != nil {
+	done = takesLong("discarding %s", count(len(names), "change"))
+	err = s.Discard(ctx, paths)
+	done()
+	if err != nil {
 		return err
 	}
 	if c.Bool("json") {

@@ -360,7 +360,9 @@ func (r *execRun) finish(s *pipeline.Stored, own bool) error {
 		return s.Close()
 	}
 	ctx := context.Background()
+	done := takesLong("reading the changes of session %s", s.Name)
 	changes, err := s.Changes(ctx)
+	done()
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
@@ -404,7 +406,9 @@ func (r *execRun) offer(ctx context.Context, s *pipeline.Stored, c *sandbox.Chan
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	done := takesLong("applying to %s", s.Workspace)
 	report, err := s.Apply(ctx, c, sandbox.ApplyOptions{})
+	done()
 	if report != nil {
 		r.result.Report, r.unclean = report, !clean(report)
 		if !r.json {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -96,6 +98,27 @@ func (r *inputReader) Read(p []byte) (int, error) {
 		return n, nil
 	}
 }
+
+// takesLong says on the terminal what is being done, if that has not ended after
+// a moment.
+func takesLong(format string, args ...any) (done func()) {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return func() {}
+	}
+	start := time.Now()
+	var said atomic.Bool
+	timer := time.AfterFunc(patience, func() {
+		said.Store(true)
+		fmt.Fprintf(os.Stderr, "sallyport: "+format+" ...", args...)
+	})
+	return func() {
+		if !timer.Stop() && said.Load() {
+			fmt.Fprintf(os.Stderr, " %v\n", time.Since(start).Round(100*time.Millisecond))
+		}
+	}
+}
+
+const patience = time.Second
 
 // isBrokenPipe reports whether whoever reads our output has gone.
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }

@@ -11,6 +11,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -153,12 +154,18 @@ func (r *reader) hashOld(g *goneFile) ([32]byte, error) {
 
 func hashAll(ctx context.Context, r io.Reader) ([32]byte, error) {
 	h := sha256.New()
-	err := eachBlock(ctx, r, make([]byte, blockSize), func(b []byte) bool { h.Write(b); return true })
+	err := eachBlock(ctx, r, func(b []byte) bool { h.Write(b); return true })
 	return [32]byte(h.Sum(nil)), err
 }
 
+// blocks are buffers that eachBlock is done with.
+var blocks = sync.Pool{New: func() any { return new([blockSize]byte) }}
+
 // eachBlock reads r block by block until f returns false.
-func eachBlock(ctx context.Context, r io.Reader, buf []byte, f func([]byte) bool) error {
+func eachBlock(ctx context.Context, r io.Reader, f func([]byte) bool) error {
+	block := blocks.Get().(*[blockSize]byte)
+	defer blocks.Put(block)
+	buf := block[:]
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -234,7 +241,7 @@ func (r *reader) compare(p *place, c *Change, base string, e entry) (bool, error
 		return same && bytes.Equal(a[:n], b[:m]), nil
 	}
 	other := make([]byte, blockSize)
-	err = eachBlock(r.ctx, now, make([]byte, blockSize), func(block []byte) bool {
+	err = eachBlock(r.ctx, now, func(block []byte) bool {
 		n, err := io.ReadFull(old, other[:len(block)])
 		same = err == nil && bytes.Equal(block, other[:n])
 		return same

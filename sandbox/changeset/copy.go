@@ -81,7 +81,7 @@ func copyRange(ctx context.Context, dst, src *os.File, start, end int64) error {
 func copyByHand(ctx context.Context, dst, src *os.File, start, end int64) error {
 	out := io.NewOffsetWriter(dst, start)
 	var err error
-	if e := eachBlock(ctx, io.NewSectionReader(src, start, end-start), make([]byte, blockSize), func(b []byte) bool {
+	if e := eachBlock(ctx, io.NewSectionReader(src, start, end-start), func(b []byte) bool {
 		_, err = out.Write(b)
 		return err == nil
 	}); e != nil {
