@@ -69,6 +69,14 @@ func asUser(run string, patterns []string) error {
 	if err := bin.Run(); err != nil {
 		return fmt.Errorf("building the binaries: %w", err)
 	}
+	// The source of a module that a test reads (package seccomp).
+	unix, err := exec.Command("go", "list", "-f", "{{.Dir}}", "golang.org/x/sys/unix").Output()
+	if err != nil {
+		return fmt.Errorf("finding golang.org/x/sys/unix: %w", err)
+	}
+	if err := copyTree(strings.TrimSpace(string(unix)), filepath.Join(dir, "unix")); err != nil {
+		return err
+	}
 	packages, err := testPackages(patterns)
 	if err != nil {
 		return err
@@ -119,7 +127,7 @@ func runTest(dir, rel, binary, run string) ([]byte, error) {
 		"PATH=" + os.Getenv("PATH"), "LANG=" + os.Getenv("LANG"), "TERM=dumb",
 		"HOME=" + home, "USER=tester", "TMPDIR=" + filepath.Join(dir, "tmp"),
 		"GOCACHE=" + filepath.Join(home, "gocache"), "GOFLAGS=-mod=mod", "GOPROXY=off",
-		"SALLYPORT_TEST_BIN=" + filepath.Join(dir, "bin"),
+		"SALLYPORT_TEST_BIN=" + filepath.Join(dir, "bin"), "SALLYPORT_TEST_UNIX=" + filepath.Join(dir, "unix"),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	return cmd.CombinedOutput()
