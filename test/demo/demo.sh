@@ -52,7 +52,7 @@ in_box() {
 
 say "A test fails. The session sees the workspace, Go and its build cache; nothing else of the home directory."
 export CGO_ENABLED=0 GOFLAGS=-trimpath
-in_box fails --expose go --expose "$cache:cow" --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test ./...
+in_box fails --expose go --expose "$cache:cow" --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test -count=1 ./...
 
 say "Find the bug ..."
 in_box ok --read-only -- grep -n 'x.from >= to' interval.go
@@ -61,7 +61,7 @@ say "... fix it ..."
 in_box ok -- sed -i 's/x.from >= to/x.from > to/' interval.go
 
 say "... and prove it."
-in_box ok --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test ./...
+in_box ok --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test -count=1 ./...
 
 say "What is outside is not there."
 in_box fails -- cat "$tmp/secret"
@@ -93,7 +93,7 @@ test ! -e .vscode
 
 say "The real directory now:"
 git diff --stat
-go test ./...
+go test -count=1 ./...
 
 say "What happened, and that the record is whole:"
 echo '$ sallyport audit'
