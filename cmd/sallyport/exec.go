@@ -207,12 +207,16 @@ type interruptError struct{ signal syscall.Signal }
 
 func (e *interruptError) Error() string { return "stopped by " + e.signal.String() }
 
-// handleInterrupts makes the first SIGINT or SIGTERM stop the call, and a
-// second one the session. The returned function ends that.
+// handleInterrupts makes the first SIGINT, SIGTERM, SIGQUIT or SIGHUP stop the
+// call, so that its end is on record, and a second one the session. The returned
+// function ends that.
 func (r *execRun) handleInterrupts() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has it ignored
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		sig, ok := <-signals
 		if !ok {
