@@ -313,10 +313,11 @@ func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, 
 		say("%s; name another with --dir", start)
 		return exitBoxFailed
 	case errors.As(err, &start):
-		say("%s", start)
 		if !errors.Is(start.Errno, unix.ENOENT) {
+			say("%s", start)
 			return exitDenied
 		}
+		say("%s in the session", start) // outside there may well be one
 		hint(hintFor(program))
 		return exitNotFound
 	case errors.Is(err, sandbox.ErrTime):
