@@ -12,6 +12,7 @@ fixture=$(cd "$(dirname "$0")/../fixtures/interval" && pwd)
 tmp=$(mktemp -d)
 tmp=$(cd "$tmp" && pwd -P)
 trap 'chmod -R u+rwX "$tmp" && rm -rf "$tmp"' EXIT
+trap 'exit 130' HUP INT PIPE TERM # else dash does not come to the above
 XDG_STATE_HOME=$tmp/state
 GOROOT=$(go env GOROOT)
 export XDG_STATE_HOME GOROOT
