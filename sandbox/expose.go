@@ -118,6 +118,9 @@ func ResolveExpose(arg, home string, env func(string) string) (*Exposed, error) 
 	dir, cow := strings.CutSuffix(arg, ":cow")
 	if !strings.Contains(dir, "/") && dir != "." && dir != ".." {
 		if _, err := os.Stat(dir); err != nil {
+			if _, ok := presets[dir]; ok && cow {
+				return nil, fmt.Errorf("--expose %s: a preset has its own layers; use --expose %s", arg, dir)
+			}
 			return nil, fmt.Errorf("--expose %s: neither a directory nor one of %s", arg, strings.Join(Presets(), ", "))
 		}
 	}

@@ -163,6 +163,7 @@ func TestExposeDirectories(t *testing.T) {
 		{"a", Expose{Path: dir + "/a"}, ""},
 		{"./go", Expose{Path: dir + "/go"}, ""}, // the directory, not the preset
 		{"../" + filepath.Base(dir) + "/a", Expose{Path: dir + "/a"}, ""},
+		{"rust:cow", Expose{}, "use --expose rust"},
 		{"cobol", Expose{}, "neither a directory nor one of go, java, node, python, rust"},
 		{"", Expose{}, "neither a directory nor one of"},
 		{dir + "/nothing", Expose{}, "no such file"},

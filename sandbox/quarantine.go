@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -165,7 +166,7 @@ func (s *Session) moveOut(base *beneath.Dir, rel string) error {
 		return err
 	}
 	defer dir.Close()
-	name := fmt.Sprintf("quarantine/%d/%s", time.Now().UnixNano(), strings.ReplaceAll(rel, "/", "%"))
+	name := fmt.Sprintf(QuarantineDir+"/%d/%s", time.Now().UnixNano(), strings.ReplaceAll(rel, "/", "%"))
 	parent := name[:strings.LastIndexByte(name, '/')]
 	if err := dir.MkdirAll(parent, 0o700); err != nil {
 		return err
@@ -177,6 +178,24 @@ func (s *Session) moveOut(base *beneath.Dir, rel string) error {
 	left := int64(mostQuarantined)
 	err = copyOut(base, rel, dir, name, &left)
 	return errors.Join(err, base.RemoveAll(rel))
+}
+
+// QuarantineDir is where in a session's directory quarantined files are.
+const QuarantineDir = "quarantine"
+
+// QuarantineCount is how many paths a session has in quarantine. They are the
+// only copies.
+func (s *Stored) QuarantineCount() (int, error) {
+	moves, err := os.ReadDir(filepath.Join(s.Dir(), QuarantineDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	n := 0
+	for _, move := range moves {
+		list, e := os.ReadDir(filepath.Join(s.Dir(), QuarantineDir, move.Name()))
+		n, err = n+len(list), errors.Join(err, e)
+	}
+	return n, err
 }
 
 // mostQuarantined is how much is kept of what has to be copied to another file

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -99,6 +100,8 @@ func listRecords(c *cli.Context) error {
 		fmt.Fprintln(w, "TIME\tSESSION\tWHAT\tDECISION\tRESULT")
 	}
 	var errs []error
+	// One session after another is how they are read, and not how it happened.
+	var rows []row
 	for _, name := range order {
 		pending := make(map[string]*audit.Record) // decisions whose result is still to come
 		_, err := audit.ReadFile(files[name], func(r *audit.Record) error {
@@ -109,21 +112,31 @@ func listRecords(c *cli.Context) error {
 				pending[r.Call] = r
 				return nil
 			}
-			printRecord(w, name, r, pending[r.Call])
+			rows = append(rows, rowOf(name, r, pending[r.Call]))
 			delete(pending, r.Call)
 			return nil
 		})
 		for _, r := range pending {
-			printRecord(w, name, r, r)
+			rows = append(rows, rowOf(name, r, r))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("the record of session %s: %w", name, err))
 		}
 	}
+	slices.SortStableFunc(rows, func(a, b row) int { return a.time.Compare(b.time) })
+	for _, r := range rows {
+		fmt.Fprintln(w, r.text)
+	}
 	return errors.Join(append(errs, w.Flush())...)
 }
 
-func printRecord(w *tabwriter.Writer, name string, r, decision *audit.Record) {
+// A row is a line of the list.
+type row struct {
+	time time.Time
+	text string
+}
+
+func rowOf(name string, r, decision *audit.Record) row {
 	what, decided, result := string(r.Kind), "", ""
 	if r.Event != "" {
 		what = r.Event
@@ -151,8 +164,8 @@ func printRecord(w *tabwriter.Writer, name string, r, decision *audit.Record) {
 			result += fmt.Sprintf(", %s in the session", count(n, "change"))
 		}
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Time.Local().Format("2006-01-02 15:04:05.000"), name,
-		changeset.Printable(what), changeset.Printable(decided), changeset.Printable(result))
+	return row{r.Time, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.Time.Local().Format("2006-01-02 15:04:05.000"), name,
+		changeset.Printable(what), changeset.Printable(decided), changeset.Printable(result))}
 }
 
 // shortInput shows an input in a few words.

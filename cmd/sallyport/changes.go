@@ -87,9 +87,9 @@ func applyCommand() *cli.Command {
 		ArgsUsage: "[PATH...]",
 		Description: "Without paths, all changes are applied but those of protected paths, which must be named: git hooks and\n" +
 			"configuration, shell and editor configuration. What you have changed yourself since is never overwritten:\n" +
-			"such a change is a conflict, and stays in the session.",
+			"such a change is a conflict, and stays in the session. The exit code is 1 if any change was not applied.",
 		Flags: append(sessionFlags(),
-			&cli.BoolFlag{Name: "atomic", Usage: "apply all or nothing"},
+			&cli.BoolFlag{Name: "atomic", Usage: "apply nothing if there is a conflict or an error; what is refused stays behind, as without it"},
 			&cli.BoolFlag{Name: "force", Usage: "apply conflicts among the named PATHs too, replacing what is there"},
 			&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only say what would be applied"},
 			jsonFlag(),
@@ -137,7 +137,7 @@ func runApply(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		if e := printJSON(report); e != nil {
+		if e := printJSON(applied(s.Name, report)); e != nil {
 			return e
 		}
 	} else {
@@ -150,6 +150,16 @@ func runApply(c *cli.Context) error {
 		return exitCode(1)
 	}
 	return nil
+}
+
+// applied is what apply --json prints: the report, and always what was applied,
+// be it nothing.
+func applied(session string, r *changeset.Report) any {
+	return struct {
+		Session string `json:"session"`
+		*changeset.Report
+		Applied []string `json:"applied"`
+	}{session, r, append([]string{}, r.Applied...)}
 }
 
 func discardCommand() *cli.Command {
@@ -203,7 +213,7 @@ func runDiscard(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return printJSON(map[string]any{"discarded": names})
+		return printJSON(map[string]any{"session": s.Name, "discarded": names})
 	}
 	fmt.Printf("discarded %s\n", count(len(names), "change"))
 	return nil
@@ -283,6 +293,12 @@ func printReport(w io.Writer, r *changeset.Report) {
 	}
 	if len(r.Conflicts) > 0 {
 		fmt.Fprintln(w, "conflicts stay in the session: compare with sallyport diff PATH, then sallyport apply --force PATH or discard PATH")
+	}
+	// git status is enough to make it one, and nobody can compare it.
+	for _, p := range r.Conflicts {
+		if repo, ok := strings.CutSuffix(p.Path, ".git/index"); ok && (repo == "" || strings.HasSuffix(repo, "/")) {
+			fmt.Fprintf(w, "git outside has rewritten %s: sallyport discard that one, and git reset makes it anew from HEAD\n", changeset.Printable(p.Path))
+		}
 	}
 	if len(r.Applied)+len(r.Refused)+len(r.Conflicts)+len(r.Failed) == 0 {
 		fmt.Fprintln(w, "nothing to apply")

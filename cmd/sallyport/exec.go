@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -185,18 +186,19 @@ type execRun struct {
 
 // execResult is what exec --json prints.
 type execResult struct {
-	Session    string          `json:"session"`
-	Code       int             `json:"exit_code"`
-	Signal     string          `json:"signal,omitempty"`
-	Error      string          `json:"error,omitempty"`
-	Hint       string          `json:"hint,omitempty"`
-	Stdout     string          `json:"stdout"`
-	Stdout64   []byte          `json:"stdout_base64,omitempty"` // all of it, when it is no UTF-8
-	Stderr     string          `json:"stderr"`
-	Stderr64   []byte          `json:"stderr_base64,omitempty"`
-	Truncated  bool            `json:"truncated,omitempty"` // output beyond 1 MiB each
-	DurationMS int64           `json:"duration_ms"`
-	Changes    json.RawMessage `json:"changes,omitempty"`
+	Session     string          `json:"session"`
+	Code        int             `json:"exit_code"`
+	Signal      string          `json:"signal,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Hint        string          `json:"hint,omitempty"`
+	Stdout      string          `json:"stdout"`
+	Stdout64    []byte          `json:"stdout_base64,omitempty"` // all of it, when it is no UTF-8
+	Stderr      string          `json:"stderr"`
+	Stderr64    []byte          `json:"stderr_base64,omitempty"`
+	Quarantined []string        `json:"quarantined,omitempty"` // paths that appeared where nothing may
+	Truncated   bool            `json:"truncated,omitempty"`   // output beyond 1 MiB each
+	DurationMS  int64           `json:"duration_ms"`
+	Changes     json.RawMessage `json:"changes,omitempty"`
 	// Report says what became of the changes, if they were to be applied.
 	Report *changeset.Report `json:"report,omitempty"`
 }
@@ -207,12 +209,16 @@ type interruptError struct{ signal syscall.Signal }
 
 func (e *interruptError) Error() string { return "stopped by " + e.signal.String() }
 
-// handleInterrupts makes the first SIGINT or SIGTERM stop the call, and a
-// second one the session. The returned function ends that.
+// handleInterrupts makes the first SIGINT, SIGTERM, SIGQUIT or SIGHUP stop the
+// call, so that its end is on record, and a second one the session. The returned
+// function ends that.
 func (r *execRun) handleInterrupts() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has it ignored
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		sig, ok := <-signals
 		if !ok {
@@ -307,10 +313,11 @@ func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, 
 		say("%s; name another with --dir", start)
 		return exitBoxFailed
 	case errors.As(err, &start):
-		say("%s", start)
 		if !errors.Is(start.Errno, unix.ENOENT) {
+			say("%s", start)
 			return exitDenied
 		}
+		say("%s in the session", start) // outside there may well be one
 		hint(hintFor(program))
 		return exitNotFound
 	case errors.Is(err, sandbox.ErrTime):
@@ -332,8 +339,9 @@ func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, 
 	if exit.OutOfMemory > 0 {
 		hint(fmt.Sprintf("the session's memory limit was reached and %s killed; raise it with --memory", count(exit.OutOfMemory, "process")))
 	}
+	r.result.Quarantined = exit.Quarantined
 	for _, path := range exit.Quarantined {
-		say("%s appeared, which is protected; it was moved to the session's directory quarantine", path)
+		say("%s appeared, which is protected; it was moved to %s", path, filepath.Join(s.Dir(), sandbox.QuarantineDir))
 	}
 	if exit.Signal != 0 {
 		r.result.Signal = unix.SignalName(exit.Signal)

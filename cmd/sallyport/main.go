@@ -29,6 +29,7 @@ import (
 
 	"github.com/sallyport/sallyport/internal/version"
 	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/sandbox/native"
 )
 
 func main() {
@@ -36,6 +37,7 @@ func main() {
 	log.L.Logger.SetOutput(io.Discard)
 	app := newApp()
 	err := app.Run(inOrder(app, os.Args))
+	native.Shutdown()
 	if err == nil {
 		return
 	}

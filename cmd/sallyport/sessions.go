@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -27,14 +28,14 @@ func sessionsCommand() *cli.Command {
 			{Name: "show", Usage: "show all of one session", ArgsUsage: "[NAME]", Flags: append(sessionFlags()[:1], jsonFlag()), Action: atMost(1, showSession), BashComplete: completeNames},
 			{
 				Name: "rm", Usage: "remove sessions", ArgsUsage: "NAME...",
-				Flags:  []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "also if they have changes that were not applied"}, jsonFlag()},
+				Flags:  []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "also if they have changes that were not applied, or paths in quarantine"}, jsonFlag()},
 				Action: removeSessions, BashComplete: completeNames,
 			},
 			{
 				Name: "prune", Usage: "remove all sessions that nobody uses and that have no changes",
 				Flags: []cli.Flag{
 					&cli.DurationFlag{Name: "older", Usage: "only those made longer than `TIME` ago"},
-					&cli.BoolFlag{Name: "changed", Usage: "also those with changes that were not applied"},
+					&cli.BoolFlag{Name: "changed", Usage: "also those with changes that were not applied, or paths in quarantine"},
 					&cli.BoolFlag{Name: "n", Aliases: []string{"dry-run"}, Usage: "only say what would be removed"},
 					jsonFlag(),
 				},
@@ -64,6 +65,8 @@ type sessionInfo struct {
 	Owner     *sandbox.Owner        `json:"owner,omitempty"`
 	Changes   int                   `json:"changes"`         // -1 when they cannot be read
 	Error     string                `json:"error,omitempty"` // why not
+	// Quarantined is how many paths were moved out of a direct workspace.
+	Quarantined int `json:"quarantined,omitempty"`
 }
 
 func protected(path string) bool { return permission.Protected(path) != "" }
@@ -80,6 +83,10 @@ func infoOf(c *cli.Context, s *sandbox.Stored) sessionInfo {
 		info.Live, info.Owner = true, &owner
 	}
 	if s.Mode != sandbox.Cow {
+		n, err := s.QuarantineCount()
+		if info.Quarantined = n; err != nil {
+			info.Error = err.Error()
+		}
 		return info
 	}
 	changes, err := s.Changes(c.Context, protected)
@@ -192,6 +199,9 @@ func showSession(c *cli.Context) error {
 	} else {
 		row("changes", "unknown: %s", info.Error)
 	}
+	if info.Quarantined > 0 {
+		row("quarantine", "%s in %s", count(info.Quarantined, "path"), filepath.Join(s.Dir(), sandbox.QuarantineDir))
+	}
 	for _, l := range usage.Layers {
 		row("layer "+l.Name, "%s, %s", count(int(l.Files), "file"), bytesText(l.Bytes))
 	}
@@ -271,6 +281,10 @@ func removeSessions(c *cli.Context) error {
 // errHasChanges is why a session is not removed.
 var errHasChanges = errors.New("has changes that were not applied")
 
+// errQuarantine is another: what was moved out of the user's directory is
+// nowhere else.
+var errQuarantine = errors.New("has paths in quarantine")
+
 func removeSession(c *cli.Context, store *sandbox.Store, name string, changed bool) error {
 	s, err := pipeline.Hold(pipeline.Options{Store: store, Name: name, Existing: true, Driver: native.Driver{}})
 	if err != nil {
@@ -280,6 +294,10 @@ func removeSession(c *cli.Context, store *sandbox.Store, name string, changed bo
 		info := infoOf(c, s.Stored)
 		if info.Changes != 0 {
 			return errors.Join(fmt.Errorf("the session %s %w: see sallyport diff --session %s, or use --force", name, errHasChanges, name), s.Close())
+		}
+		if info.Quarantined > 0 {
+			return errors.Join(fmt.Errorf("the session %s %w in %s: take what you want from there, or use --force",
+				name, errQuarantine, filepath.Join(s.Dir(), sandbox.QuarantineDir)), s.Close())
 		}
 	}
 	return s.Remove()
@@ -297,16 +315,22 @@ func pruneSessions(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	inUse, changed, quarantined := 0, 0, 0
 	for _, s := range list {
 		if time.Since(s.Created) < c.Duration("older") {
 			continue
 		}
-		r := removed{Name: s.Name}
+		r, info := removed{Name: s.Name}, infoOf(c, s)
 		switch _, live := s.Owner(); {
 		case live:
 			r.Why = "in use"
-		case !c.Bool("changed") && infoOf(c, s).Changes != 0:
+			inUse++
+		case !c.Bool("changed") && info.Changes != 0:
 			r.Why = errHasChanges.Error()
+			changed++
+		case !c.Bool("changed") && info.Quarantined > 0:
+			r.Why = errQuarantine.Error()
+			quarantined++
 		case c.Bool("n"):
 			r.Why = "would be removed"
 			if !c.Bool("json") {
@@ -322,6 +346,18 @@ func pruneSessions(c *cli.Context) error {
 		if err := r.print(c); err != nil {
 			return err
 		}
+	}
+	if c.Bool("json") {
+		return nil
+	}
+	if inUse > 0 {
+		fmt.Fprintf(os.Stderr, "sallyport: kept %s in use\n", count(inUse, "session"))
+	}
+	if quarantined > 0 {
+		fmt.Fprintf(os.Stderr, "sallyport: kept %s with paths in quarantine; see sallyport sessions show, --changed removes those too\n", count(quarantined, "session"))
+	}
+	if changed > 0 {
+		fmt.Fprintf(os.Stderr, "sallyport: kept %s with changes that were not applied; --changed removes those too\n", count(changed, "session"))
 	}
 	return nil
 }

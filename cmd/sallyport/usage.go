@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -10,7 +11,16 @@ import (
 
 // usageError is what a command returns that was called wrongly.
 func usageError(c *cli.Context, format string, args ...any) error {
-	return fmt.Errorf("%s: %w; see %[1]s --help", c.Command.HelpName, fmt.Errorf(format, args...))
+	return wrongCall(c.Command.HelpName, fmt.Errorf(format, args...))
+}
+
+// wrongCall names the command below sallyport once: main says "sallyport: ".
+func wrongCall(command string, err error) error {
+	where := ""
+	if _, below, ok := strings.Cut(command, " "); ok {
+		where = below + ": "
+	}
+	return fmt.Errorf("%s%w; see %s --help", where, err, command)
 }
 
 // atMost makes it an error to give a command more than n arguments.
@@ -30,6 +40,11 @@ func explainUsage(cmd *cli.Command) {
 	cmd.HideHelpCommand = true
 	if cmd.OnUsageError == nil {
 		cmd.OnUsageError = wrongUsage
+	}
+	for _, f := range cmd.Flags {
+		if b, ok := f.(*cli.BoolFlag); ok {
+			b.DisableDefaultText = true // that it is off goes without saying
+		}
 	}
 	for _, sub := range cmd.Subcommands {
 		explainUsage(sub)
@@ -55,7 +70,7 @@ func wrongUsage(c *cli.Context, err error, _ bool) error {
 	} else if m := lacksAnother.FindStringSubmatch(msg); m != nil {
 		msg = dashes(m[1]) + " needs a value"
 	}
-	return fmt.Errorf("%s: %s; see %[1]s --help", name, msg)
+	return wrongCall(name, errors.New(msg))
 }
 
 func dashes(flag string) string {

@@ -141,13 +141,19 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// Another mount below the directory is not entered. /proc is one below /.
+// Another mount below the directory is not entered. /proc is one below /, which
+// /usr may be too, as in a session; a directory of /usr is none below /usr.
 func TestSameMount(t *testing.T) {
 	root, err := Open("/")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
+	usr, err := Open("/usr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer usr.Close()
 	same, err := root.SameMount()
 	if err != nil {
 		t.Fatal(err)
@@ -159,11 +165,16 @@ func TestSameMount(t *testing.T) {
 	if _, err := same.Lstat("proc/version"); !errors.Is(err, unix.EXDEV) {
 		t.Errorf("entering /proc: %v, want EXDEV", err)
 	}
-	usr, err := same.OpenDir("usr")
+	sameUsr, err := usr.SameMount()
 	if err != nil {
 		t.Fatal(err)
 	}
-	usr.Close()
+	defer sameUsr.Close()
+	bin, err := sameUsr.OpenDir("bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin.Close()
 	if _, err := same.OpenDir("proc"); !errors.Is(err, unix.EXDEV) {
 		t.Errorf("opening /proc: %v, want EXDEV", err)
 	}

@@ -142,7 +142,14 @@ func (p *patcher) count(c *Change) (added, taken int, what string, err error) {
 			return 0, 0, "", err
 		}
 		if !comparable {
-			note("%d bytes, were %d", to.size, from.size)
+			switch c.Kind {
+			case Added:
+				note("%d bytes", to.size)
+			case Deleted:
+				note("%d bytes before", from.size)
+			default:
+				note("%d bytes, were %d", to.size, from.size)
+			}
 		}
 	}
 	return added, taken, strings.Join(notes, ", "), nil

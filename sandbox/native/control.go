@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -23,6 +24,8 @@ type control struct {
 
 	mu      sync.Mutex
 	waiting map[uint64]chan<- answer // by request; nil when the starter has ended
+
+	reaped chan struct{} // closed when the starter has been waited for
 }
 
 type answer struct {
@@ -39,6 +42,26 @@ var errStarterEnded = errors.New("the process that starts containers has ended")
 var starters struct {
 	sync.Mutex
 	byGuest map[string]*control
+}
+
+// Shutdown ends the starters of this process and waits for them. The kernel ends
+// them with the process anyway; but then they are left to the init of the machine
+// to wait for, and that of a container often waits for nobody.
+func Shutdown() {
+	starters.Lock()
+	defer starters.Unlock()
+	for _, c := range starters.byGuest {
+		c.shutdown()
+	}
+}
+
+// shutdown ends the starter and waits for it, but not for one that sticks.
+func (c *control) shutdown() {
+	unix.Shutdown(c.fd, unix.SHUT_RDWR)
+	select {
+	case <-c.reaped:
+	case <-time.After(time.Second):
+	}
 }
 
 // starterOf returns the starter that runs an executable.
@@ -82,8 +105,9 @@ func newControl(guest string) (*control, error) {
 	if os.Geteuid() != 0 {
 		enterUserNamespace(attr.Sys)
 	}
-	forked := make(chan error)
+	forked, reaped := make(chan error), make(chan struct{})
 	go func() {
+		defer close(reaped)
 		// The kernel delivers the death signal when the thread that forked ends.
 		runtime.LockOSThread()
 		pid, err := syscall.ForkExec(guest, []string{"sallyport-guest", starter.Arg}, attr)
@@ -99,7 +123,7 @@ func newControl(guest string) (*control, error) {
 		unix.Close(null)
 		return nil, fmt.Errorf("starting %s: %w", guest, explainNamespaces(err))
 	}
-	c := &control{fd: pair[0], log: null, waiting: make(map[uint64]chan<- answer)}
+	c := &control{fd: pair[0], log: null, waiting: make(map[uint64]chan<- answer), reaped: reaped}
 	go c.receive()
 	return c, nil
 }

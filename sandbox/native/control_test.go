@@ -55,6 +55,20 @@ func TestStarterThatDies(t *testing.T) {
 	}
 }
 
+// One that is shut down is no zombie of this process's parent.
+func TestStarterIsWaitedFor(t *testing.T) {
+	c, err := newControl(fakeStarter(t, "cat <&3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.shutdown()
+	select {
+	case <-c.reaped:
+	default:
+		t.Error("it has not been waited for")
+	}
+}
+
 // The next session gets a new one.
 func TestStarterIsStartedAgain(t *testing.T) {
 	guest := fakeStarter(t, "exit 1")

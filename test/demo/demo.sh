@@ -12,6 +12,7 @@ fixture=$(cd "$(dirname "$0")/../fixtures/interval" && pwd)
 tmp=$(mktemp -d)
 tmp=$(cd "$tmp" && pwd -P)
 trap 'chmod -R u+rwX "$tmp" && rm -rf "$tmp"' EXIT
+trap 'exit 130' HUP INT PIPE TERM # else dash does not come to the above
 XDG_STATE_HOME=$tmp/state
 GOROOT=$(go env GOROOT)
 export XDG_STATE_HOME GOROOT
@@ -52,7 +53,7 @@ in_box() {
 
 say "A test fails. The session sees the workspace, Go and its build cache; nothing else of the home directory."
 export CGO_ENABLED=0 GOFLAGS=-trimpath
-in_box fails --expose go --expose "$cache:cow" --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test ./...
+in_box fails --expose go --expose "$cache:cow" --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test -count=1 ./...
 
 say "Find the bug ..."
 in_box ok --read-only -- grep -n 'x.from >= to' interval.go
@@ -61,7 +62,7 @@ say "... fix it ..."
 in_box ok -- sed -i 's/x.from >= to/x.from > to/' interval.go
 
 say "... and prove it."
-in_box ok --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test ./...
+in_box ok --env CGO_ENABLED=0 --env GOFLAGS=-trimpath --env "GOCACHE=$cache" -- go test -count=1 ./...
 
 say "What is outside is not there."
 in_box fails -- cat "$tmp/secret"
@@ -93,7 +94,7 @@ test ! -e .vscode
 
 say "The real directory now:"
 git diff --stat
-go test ./...
+go test -count=1 ./...
 
 say "What happened, and that the record is whole:"
 echo '$ sallyport audit'
