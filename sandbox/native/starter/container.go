@@ -2,6 +2,7 @@ package starter
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"unsafe"
 
@@ -54,6 +55,9 @@ func containerProgram(r *Prepare, p *program) error {
 	p.do("asking for the parent's death", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	p.do("passing on the log", unix.SYS_DUP3, p.fds.log, 2, 0)
 	p.do("passing on the wire", unix.SYS_DUP3, p.fds.wire, WireFd, 0)
+	// Whoever started the host process may have left descriptors open in it that
+	// an exec keeps, and a directory among them leads out of any root.
+	p.do("closing what is not the guest's", unix.SYS_CLOSE_RANGE, WireFd+1, uint64(math.MaxUint32), unix.CLOSE_RANGE_CLOEXEC)
 	p.do("installing the system call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, p.filter(r.Seccomp))
 	p.do("unblocking signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr(p, new(uint64)), 0, 8)
 	p.do("executing the guest", unix.SYS_EXECVEAT, p.fds.guest, "", p.strings("sallyport-guest"), p.strings(
