@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 )
@@ -40,7 +41,7 @@ func runDiff(c *cli.Context) error {
 		return err
 	}
 	ctx := c.Context
-	changes, err := s.Changes(ctx, protected)
+	changes, err := s.Changes(ctx, permission.ProtectedBy(s.Workspace))
 	if err != nil {
 		return err
 	}

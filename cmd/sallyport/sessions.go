@@ -66,8 +66,6 @@ type sessionInfo struct {
 	Error     string                `json:"error,omitempty"` // why not
 }
 
-func protected(path string) bool { return permission.Protected(path) != "" }
-
 func infoOf(c *cli.Context, s *sandbox.Stored) sessionInfo {
 	info := sessionInfo{
 		Name: s.Name, ID: s.ID, Workspace: s.Workspace, Mode: s.Mode,
@@ -82,7 +80,7 @@ func infoOf(c *cli.Context, s *sandbox.Stored) sessionInfo {
 	if s.Mode != sandbox.Cow {
 		return info
 	}
-	changes, err := s.Changes(c.Context, protected)
+	changes, err := s.Changes(c.Context, permission.ProtectedBy(s.Workspace))
 	if err != nil {
 		info.Changes, info.Error = -1, err.Error()
 		return info
