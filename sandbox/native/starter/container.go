@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +46,10 @@ func containerProgram(r *Prepare, p *program) error {
 	// No capability may come from a user namespace made inside, whatever system
 	// call asks for it.
 	p.write("forbidding user namespaces", proc, "sys/user/max_user_namespaces", "0")
+	// The kernel counts these for the user, whatever namespace they are made in:
+	// something must be left for the user's other programs.
+	p.share(proc, "max_inotify_instances", "/proc/sys/fs/inotify/max_user_instances", 4)
+	p.share(proc, "max_inotify_watches", "/proc/sys/fs/inotify/max_user_watches", 2)
 	if r.User.Switch {
 		gid, uid := uintptr(r.User.Gid), uintptr(r.User.Uid)
 		p.do(fmt.Sprintf("taking group %d", gid), unix.SYS_SETRESGID, gid, gid, gid)
@@ -172,6 +178,22 @@ const (
 func (p *program) write(what string, dir reg, path, data string) {
 	fd := p.do(what, unix.SYS_OPENAT, dir, path, unix.O_WRONLY|unix.O_CLOEXEC)
 	p.do(what, unix.SYS_WRITE, fd, []byte(data), len(data))
+}
+
+// share limits the user namespace to a part of what a user may have of
+// something.
+func (p *program) share(proc reg, name, most string, part int) {
+	data, err := os.ReadFile(most)
+	if err != nil {
+		return // nor has this kernel what is counted
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return
+	}
+	first := len(p.calls)
+	p.write("limiting "+name, proc, "sys/user/"+name, strconv.Itoa(max(n/part, 1)))
+	p.optional(first)
 }
 
 // dropCapabilities gives up every capability, in every set and for good.
