@@ -40,6 +40,8 @@ var protected = []struct {
 	{".git/rebase-merge", "holds commands that git runs to go on"},
 	{".git/rebase-apply", "the same"},
 	{".husky", "git runs what is in it where husky is used"},
+	{".githooks", "git runs what is in it where core.hooksPath is its usual name"},
+	{".pre-commit-config.yaml", "git runs what it names where pre-commit is used"},
 	{".gitconfig", "git's configuration for a user"},
 
 	{".bashrc", "a shell runs it"},
@@ -51,6 +53,8 @@ var protected = []struct {
 	{".zshenv", "a shell runs it"},
 	{".zprofile", "a shell runs it"},
 	{".zlogin", "a shell runs it"},
+	{".zlogout", "a shell runs it"},
+	{".bash_aliases", "a shell runs it"},
 	{".envrc", "direnv runs it when the directory is entered"},
 	{".inputrc", "binds keys to commands"},
 	{".ripgreprc", "ripgrep runs programs that it names"},
@@ -61,8 +65,13 @@ var protected = []struct {
 	{".nvimrc", "the editor runs it"},
 	{".exrc", "the editor runs it"},
 	{".vimrc", "the editor runs it"},
+	{".lvimrc", "the editor runs it"},
 	{".dir-locals.el", "the editor evaluates it"},
+	{".dir-locals-2.el", "the editor evaluates it"},
+	{".zed", "the editor runs programs that it names"},
+	{".helix", "the editor runs programs that it names"},
 	{".devcontainer", "the editor starts containers that it describes"},
+	{".devcontainer.json", "the editor starts the container that it describes"},
 
 	{".claude", "configures an agent: permissions, hooks, commands"},
 	{".codex", "configures an agent"},
@@ -81,10 +90,59 @@ func Protected(path string) string {
 			return p.why
 		}
 	}
-	if strings.EqualFold(parts[len(parts)-1], gitFile) {
+	last := parts[len(parts)-1]
+	switch {
+	case strings.EqualFold(last, gitFile):
 		return "leads git to a configuration"
+	case strings.EqualFold(last, headFile) && !inGit(parts):
+		return "makes its directory a repository, whose configuration git obeys"
 	}
 	return ""
+}
+
+// ProtectedBy returns what tells of a path of a workspace whether it is
+// protected: by its name, or as a part of a repository that the workspace has
+// without a .git above it. Git finds such a one in any directory that it is run
+// in, as a shell's prompt does.
+func ProtectedBy(workspace string) func(path string) bool {
+	return func(path string) bool {
+		if Protected(path) != "" {
+			return true
+		}
+		parts := strings.Split(path, "/")
+		if inGit(parts) {
+			return false
+		}
+		for i := range parts {
+			if ofRepository(parts[i:]) && isRepository(filepath.Join(workspace, filepath.Join(parts[:i]...))) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// headFile is what no repository is without.
+const headFile = "HEAD"
+
+// inGit reports whether a path lies in a .git, where other rules hold.
+func inGit(parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.EqualFold(part, gitFile) })
+}
+
+// ofRepository reports whether a path relative to a repository is protected.
+func ofRepository(parts []string) bool {
+	for _, p := range protected {
+		if pattern, ok := strings.CutPrefix(p.path, gitFile+"/"); ok && begins(parts, strings.Split(pattern, "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func isRepository(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, headFile))
+	return err == nil
 }
 
 // gitFile, where it is no directory, leads git to one anywhere.
@@ -155,17 +213,31 @@ func ProtectedLinks(workspace string) []string {
 // links among them.
 func protectedNames(workspace string) []string {
 	var names []string
-	for _, p := range protected {
-		if above, pattern, ok := strings.Cut(p.path, "/**/"); ok {
+	for _, path := range patterns(workspace) {
+		if above, pattern, ok := strings.Cut(path, "/**/"); ok {
 			names = append(names, namesBelow(filepath.Join(workspace, above), pattern)...)
 			continue
 		}
-		got, err := filepath.Glob(filepath.Join(globQuote(workspace), p.path))
+		got, err := filepath.Glob(filepath.Join(globQuote(workspace), path))
 		if err == nil { // only a bad pattern is an error
 			names = append(names, got...)
 		}
 	}
 	return names
+}
+
+// patterns are the protected paths at the root of a workspace, which may be a
+// repository itself.
+func patterns(workspace string) []string {
+	bare := isRepository(workspace)
+	var list []string
+	for _, p := range protected {
+		list = append(list, p.path)
+		if path, ok := strings.CutPrefix(p.path, gitFile+"/"); ok && bare {
+			list = append(list, path)
+		}
+	}
+	return list
 }
 
 // namesBelow are the paths below a directory, at any depth but at its root, that
@@ -213,11 +285,11 @@ func ProtectedMissing(workspace string) []string {
 	if noGit {
 		missing = append(missing, git) // as a whole: it can be a file, too
 	}
-	for _, p := range protected {
-		if strings.Contains(p.path, "*") || noGit && strings.HasPrefix(p.path, ".git/") {
+	for _, p := range append(patterns(workspace), headFile) {
+		if strings.Contains(p, "*") || noGit && strings.HasPrefix(p, ".git/") {
 			continue
 		}
-		path := filepath.Join(workspace, p.path)
+		path := filepath.Join(workspace, p)
 		if _, err := os.Lstat(path); os.IsNotExist(err) {
 			missing = append(missing, path)
 		}

@@ -36,34 +36,42 @@ func TestProtected(t *testing.T) {
 		".mcp.json":                         true,
 		".sallyport/settings.json":          true,
 		".husky/pre-push":                   true,
+		".githooks/pre-push":                true,
+		".devcontainer.json":                true,
+		"HEAD":                              true, // git finds a repository without .git, too
+		"a/b/HEAD":                          true,
 
-		".git/objects/ab/cdef":         false,
-		".git/index":                   false,
-		".git/HEAD":                    false,
-		".git/refs/heads/main":         false,
-		".git/info/exclude":            false,
-		".git/modules/config":          false,
-		".git/configuration":           false,
-		"git/hooks":                    false,
-		"x.git/hooks":                  false,
-		".git-hooks/hooks":             false,
-		"hooks":                        false,
-		".gitignore":                   false,
-		".github/workflows/ci.yml":     false,
-		".bashrc.d":                    false,
-		"bashrc":                       false,
-		"a.bashrc":                     false,
-		".vscode-test":                 false,
-		"src/main.go":                  false,
-		"":                             false,
-		".":                            false,
-		"..git/hooks":                  false,
-		".git ":                        false,
-		"docs/.git.md":                 false,
-		"a/.mcp.json.bak":              false,
-		".env":                         false, // a secret, not something that is run
-		"Makefile":                     false,
-		".git/modules/a/b/description": false,
+		".git/objects/ab/cdef":          false,
+		".git/index":                    false,
+		".git/HEAD":                     false,
+		".git/worktrees/w/HEAD":         false,
+		".git/refs/remotes/origin/HEAD": false,
+		"x/HEAD/y":                      false,
+		"HEADER":                        false,
+		".git/refs/heads/main":          false,
+		".git/info/exclude":             false,
+		".git/modules/config":           false,
+		".git/configuration":            false,
+		"git/hooks":                     false,
+		"x.git/hooks":                   false,
+		".git-hooks/hooks":              false,
+		"hooks":                         false,
+		".gitignore":                    false,
+		".github/workflows/ci.yml":      false,
+		".bashrc.d":                     false,
+		"bashrc":                        false,
+		"a.bashrc":                      false,
+		".vscode-test":                  false,
+		"src/main.go":                   false,
+		"":                              false,
+		".":                             false,
+		"..git/hooks":                   false,
+		".git ":                         false,
+		"docs/.git.md":                  false,
+		"a/.mcp.json.bak":               false,
+		".env":                          false, // a secret, not something that is run
+		"Makefile":                      false,
+		".git/modules/a/b/description":  false,
 	} {
 		if why := Protected(path); (why != "") != want {
 			t.Errorf("%q: %q", path, why)
@@ -165,5 +173,58 @@ func TestGitFile(t *testing.T) {
 	}
 	if got := ProtectedLinks(root); !slices.Equal(got, []string{root + "/.git"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// A repository without .git is one for git in whatever directory it is run.
+func TestRepositoryWithoutGitDirectory(t *testing.T) {
+	workspace := t.TempDir()
+	for _, dir := range []string{"fixtures/old.git/hooks", "plain/hooks", ".git/objects"} {
+		if err := os.MkdirAll(filepath.Join(workspace, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := func(dir string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(workspace, dir, "HEAD"), []byte("ref: refs/heads/main\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head("fixtures/old.git")
+	protectedBy := ProtectedBy(workspace)
+	for path, want := range map[string]bool{
+		"fixtures/old.git/config":          true,
+		"fixtures/old.git/Config":          true,
+		"fixtures/old.git/hooks":           true,
+		"fixtures/old.git/hooks/update":    true,
+		"fixtures/old.git/commondir":       true,
+		"fixtures/old.git/info/attributes": true,
+		"fixtures/old.git/HEAD":            true,
+		"plain/HEAD":                       true,
+		".git/config":                      true,
+
+		"fixtures/old.git/refs/heads/main": false,
+		"fixtures/old.git/description":     false,
+		"fixtures/config":                  false,
+		"plain/config":                     false,
+		"plain/hooks/x":                    false,
+		"config":                           false,
+		".git/HEAD":                        false,
+		"":                                 false,
+	} {
+		if got := protectedBy(path); got != want {
+			t.Errorf("%q: %v", path, got)
+		}
+	}
+
+	bare := filepath.Join(workspace, "fixtures/old.git")
+	if got := ProtectedIn(bare); !slices.Contains(got, bare+"/hooks") {
+		t.Errorf("read-only in a direct one: %q", got)
+	}
+	if got := ProtectedMissing(bare); !slices.Contains(got, bare+"/config") || slices.Contains(got, bare+"/HEAD") {
+		t.Errorf("must not appear in a direct one: %q", got)
+	}
+	if got := ProtectedMissing(workspace); !slices.Contains(got, workspace+"/HEAD") || slices.Contains(got, workspace+"/config") {
+		t.Errorf("must not appear in a direct one: %q", got)
 	}
 }

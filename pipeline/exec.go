@@ -141,7 +141,7 @@ func (s *Session) addChanges(ctx context.Context, r *audit.Result) {
 	if s.Mode != sandbox.Cow {
 		return
 	}
-	c, err := s.Session.Changes(context.WithoutCancel(ctx), Protected)
+	c, err := s.Session.Changes(context.WithoutCancel(ctx), Protected(s.Workspace))
 	if err != nil {
 		return
 	}

@@ -189,11 +189,11 @@ func (o *Options) create(workspace string) (*sandbox.Stored, error) {
 
 // Changes reads what the session did to its workspace.
 func (s *Stored) Changes(ctx context.Context) (*sandbox.Changes, error) {
-	return s.Stored.Changes(ctx, Protected)
+	return s.Stored.Changes(ctx, Protected(s.Workspace))
 }
 
-// Protected reports whether a path of a workspace leaves only if it is named.
-func Protected(path string) bool { return permission.Protected(path) != "" }
+// Protected tells which paths of a workspace leave only if they are named.
+func Protected(workspace string) sandbox.Protected { return permission.ProtectedBy(workspace) }
 
 // Apply carries out changes in the workspace, on record: what is to be applied
 // before, and what was after.
@@ -315,7 +315,7 @@ func (s *Session) Discard(ctx context.Context, paths []string) error {
 
 // Changes reads what the session did to its workspace.
 func (s *Session) Changes(ctx context.Context) (*sandbox.Changes, error) {
-	return s.Session.Changes(ctx, Protected)
+	return s.Session.Changes(ctx, Protected(s.Workspace))
 }
 
 // End ends every process of the session and lets go of nothing else, so that

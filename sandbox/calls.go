@@ -56,7 +56,7 @@ func newRunning(ctx context.Context, s *Session) (*running, error) {
 // workspaceTime is the time by the clock of the workspace's file system; zero
 // where that has none to rely on.
 func (s *Session) workspaceTime() (changeset.Time, error) {
-	base, err := beneath.Open(s.Workspace)
+	base, err := beneath.OpenReal(s.Workspace)
 	if err != nil {
 		return changeset.Time{}, fmt.Errorf("the workspace: %w", err)
 	}

@@ -34,7 +34,7 @@ type openLayers struct {
 }
 
 func (l *openLayers) dir(path string) (*beneath.Dir, error) {
-	d, err := beneath.Open(path)
+	d, err := beneath.OpenReal(path)
 	if err != nil {
 		return nil, err
 	}

@@ -208,7 +208,7 @@ func (s *Session) writePolicy(root *beneath.Dir) error {
 		return err
 	}
 	defer policy.Close()
-	base, err := beneath.Open(s.Workspace)
+	base, err := beneath.OpenReal(s.Workspace)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (s *Session) denyAppeared() error {
 		return err
 	}
 	defer policy.Close()
-	base, err := beneath.Open(s.Workspace)
+	base, err := beneath.OpenReal(s.Workspace)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (s *Session) guardNames() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("moving out what the last run let appear: %w", err)
 	}
-	base, err := beneath.Open(s.Workspace)
+	base, err := beneath.OpenReal(s.Workspace)
 	if err != nil {
 		return fmt.Errorf("the workspace: %w", err)
 	}
@@ -118,7 +118,7 @@ func (s *Session) quarantine() (moved []string, err error) {
 	if len(s.names.absent) == 0 {
 		return nil, nil
 	}
-	base, err := beneath.Open(s.Workspace)
+	base, err := beneath.OpenReal(s.Workspace)
 	if err != nil {
 		return nil, err
 	}

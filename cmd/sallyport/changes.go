@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 )
@@ -41,7 +42,7 @@ func runDiff(c *cli.Context) error {
 	}
 	ctx := c.Context
 	read := takesLong("reading the changes of session %s", s.Name)
-	changes, err := s.Changes(ctx, protected)
+	changes, err := s.Changes(ctx, permission.ProtectedBy(s.Workspace))
 	read()
 	if err != nil {
 		return err

@@ -69,8 +69,6 @@ type sessionInfo struct {
 	Quarantined int `json:"quarantined,omitempty"`
 }
 
-func protected(path string) bool { return permission.Protected(path) != "" }
-
 func infoOf(c *cli.Context, s *sandbox.Stored) sessionInfo {
 	info := sessionInfo{
 		Name: s.Name, ID: s.ID, Workspace: s.Workspace, Mode: s.Mode,
@@ -89,7 +87,7 @@ func infoOf(c *cli.Context, s *sandbox.Stored) sessionInfo {
 		}
 		return info
 	}
-	changes, err := s.Changes(c.Context, protected)
+	changes, err := s.Changes(c.Context, permission.ProtectedBy(s.Workspace))
 	if err != nil {
 		info.Changes, info.Error = -1, err.Error()
 		return info

@@ -126,6 +126,11 @@ func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 // ask asks a question on the terminal and returns the answer in lower case, "yes"
 // as "y"; "" is none.
 func ask(question string) string {
+	// What was typed before was no answer: a command may have asked something
+	// that looks like this, or had the terminal say something.
+	if fd := int(os.Stdin.Fd()); term.IsTerminal(fd) {
+		unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
+	}
 	fmt.Fprint(os.Stderr, question)
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil {

@@ -51,6 +51,23 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{f: f, resolve: resolve}, nil
 }
 
+// OpenReal opens a directory by a host path in which no symbolic link was when
+// it was noted. One that has come into it since is an error: an agent that can
+// write a directory above may have put it there.
+func OpenReal(dir string) (*Dir, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	if err != nil {
+		if err == unix.ELOOP {
+			err = fmt.Errorf("a symbolic link has taken the place of a directory in it: %w", err)
+		}
+		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return &Dir{f: os.NewFile(uintptr(fd), dir), resolve: resolve}, nil
+}
+
 // Close releases the directory.
 func (d *Dir) Close() error { return d.f.Close() }
 

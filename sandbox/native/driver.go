@@ -132,6 +132,9 @@ func (d Driver) Start(ctx context.Context, s *sandbox.Start) (_ sandbox.Containe
 			c.readOnly = append(c.readOnly, len(m.Upper) == 0)
 		}
 	}
+	// By the pins, which are compared with what the host looked at: a path can
+	// lead elsewhere at any time.
+	c.pins.rewrite(mounts, stage)
 	create := &starter.Create{Stage: []byte(stage), Pins: c.pins.list, Mounts: mounts, Container: handNumber}
 	c.refresh, err = c.control.ask(&starter.Request{Session: s.ID, Body: &starter.Request_Create{Create: create}})
 	if c.opened, err = hand.dressed(err); err != nil {
@@ -251,7 +254,7 @@ func (c *containers) prepare(number uint32, spec *specs.Spec) (*prepared, error)
 // wire.
 func (c *containers) dress(p *prepared, mounts []*starter.Mount) (net.Conn, error) {
 	defer p.close()
-	c.pins.rewrite(mounts)
+	c.pins.rewrite(mounts, "/") // the init has left the host's root
 	dress := &starter.Dress{Container: p.number, Mounts: mounts}
 	_, err := c.control.ask(&starter.Request{Session: c.start.ID, Body: &starter.Request_Dress{Dress: dress}})
 	return p.dressed(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/internal/beneath"
 	"github.com/sallyport/sallyport/sandbox/native/starter"
 )
 
@@ -204,26 +205,28 @@ func below(path, dir string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// pins are the directories that stay reachable for the session's init: those
-// that layers come from.
+// pins are the directories that the host has looked at, held while the session's
+// root is made of them, and reachable for its init afterwards: those that layers
+// come from.
 type pins struct {
 	list []*starter.Pin
 }
 
-// pinned pins the session's own directory, where all uppers lie, and every
-// lower of an overlay that is written to.
+// pinned pins the session's own directory, where all uppers lie, every lower of
+// an overlay, and what is bound to be written to.
 func pinned(dir string, mounts []*starter.Mount) (pins, error) {
 	var p pins
 	if err := p.add(dir); err != nil {
 		return p, err
 	}
 	for _, m := range mounts {
-		if len(m.Upper) == 0 {
-			continue // nothing is ever put above it
+		sources := m.Lower
+		if m.Type == starter.Mount_BIND && m.Attributes&unix.MOUNT_ATTR_RDONLY == 0 {
+			sources = [][]byte{m.Source}
 		}
-		for _, lower := range m.Lower {
-			if !below(string(lower), dir) {
-				if err := p.add(string(lower)); err != nil {
+		for _, source := range sources {
+			if p.of(source) < 0 {
+				if err := p.add(string(source)); err != nil {
 					return p, err
 				}
 			}
@@ -232,25 +235,37 @@ func pinned(dir string, mounts []*starter.Mount) (pins, error) {
 	return p, nil
 }
 
+// add pins a directory. The path was resolved when the session was made: a link
+// that is on it now has been put there since, perhaps by an agent that can write
+// a directory above.
 func (p *pins) add(path string) error {
+	d, err := beneath.OpenReal(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
 	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
+	if err := unix.Fstat(d.Fd(), &st); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	p.list = append(p.list, &starter.Pin{Path: []byte(path), Dev: st.Dev, Ino: st.Ino})
 	return nil
 }
 
-// rewrite names the layers of mounts by the pins that hold them, since the
-// init has left the host's root.
-func (p *pins) rewrite(mounts []*starter.Mount) {
+// of returns the pin that a path is at or below, or -1.
+func (p *pins) of(path []byte) int {
+	return slices.IndexFunc(p.list, func(pin *starter.Pin) bool { return below(string(path), string(pin.Path)) })
+}
+
+// rewrite names the layers of mounts by the pins that hold them, which are found
+// in the directory root.
+func (p *pins) rewrite(mounts []*starter.Mount, root string) {
 	inside := func(path []byte) []byte {
-		for i, pin := range p.list {
-			if below(string(path), string(pin.Path)) {
-				return []byte(filepath.Join(starter.PinPath(i), strings.TrimPrefix(string(path), string(pin.Path))))
-			}
+		i := p.of(path)
+		if i < 0 {
+			return path
 		}
-		return path
+		return []byte(filepath.Join(root, starter.PinPath(i), strings.TrimPrefix(string(path), string(p.list[i].Path))))
 	}
 	for _, m := range mounts {
 		for i := range m.Lower {

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -257,7 +258,7 @@ func TestPins(t *testing.T) {
 	}
 	mounts := []*starter.Mount{
 		{Type: starter.Mount_BIND, Source: []byte(session + "/layers/tmp")},
-		{Type: starter.Mount_BIND, Source: []byte("/usr")},
+		{Type: starter.Mount_BIND, Source: []byte("/usr"), Attributes: unix.MOUNT_ATTR_RDONLY},
 		{
 			Type:  starter.Mount_OVERLAY,
 			Lower: [][]byte{[]byte(session + "/policy"), []byte(beside), []byte(lower)},
@@ -280,15 +281,39 @@ func TestPins(t *testing.T) {
 	if want := []string{session, beside, lower}; strings.Join(paths, " ") != strings.Join(want, " ") {
 		t.Fatalf("pinned are %v, want %v", paths, want)
 	}
-	p.rewrite(mounts)
+	p.rewrite(mounts, "/")
 	want := lines(
 		"bind  from /pin/0/layers/tmp",
-		"bind  from /usr",
+		"bind  from /usr ro",
 		"overlay  lower /pin/0/policy lower /pin/1 lower /pin/2 upper /pin/0/upper work /pin/0/work",
 		"overlay  lower /pin/0/a",
 	)
 	if got := show(mounts); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	// Before there is an init, they are found where the root is being made.
+	mounts = []*starter.Mount{{Type: starter.Mount_BIND, Source: []byte(lower)}}
+	if p, err = pinned(session, mounts); err != nil {
+		t.Fatal(err)
+	}
+	p.rewrite(mounts, "/stage")
+	if got := string(mounts[0].Source); got != "/stage/pin/1" {
+		t.Errorf("a directory that is bound to be written to comes from %s", got)
+	}
+	// A link that has come into the path leads elsewhere.
+	if err := os.Rename(lower, lower+"-aside"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(beside, lower); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*starter.Mount{
+		{Type: starter.Mount_BIND, Source: []byte(lower)},
+		{Type: starter.Mount_OVERLAY, Lower: [][]byte{[]byte(lower)}},
+	} {
+		if _, err := pinned(session, []*starter.Mount{m}); !errors.Is(err, unix.ELOOP) {
+			t.Errorf("%v: %v", m, err)
+		}
 	}
 	if _, err := pinned(filepath.Join(dir, "gone"), nil); err == nil || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("%v", err)

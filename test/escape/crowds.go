@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/test/sallytest"
 )
@@ -23,6 +25,7 @@ func testCrowds(t *testing.T, s *suite) {
 	}{
 		{"processes", testManyProcesses},
 		{"fork bomb", testForkBomb},
+		{"watchers", testManyWatchers},
 		{"memory", testMuchMemory},
 		{"disk", testMuchDisk},
 		{"files", testManyFiles},
@@ -80,6 +83,26 @@ func testForkBomb(t *testing.T, s *suite) {
 		t.Errorf("the bomb has left %d processes", len(left))
 	}
 	answers(t, live, "a fork bomb")
+}
+
+// The kernel counts watchers for the user, to whom the machine's other programs
+// belong too.
+func testManyWatchers(t *testing.T, s *suite) {
+	live, err := s.start(t, "", sandbox.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	crowd := background(t, live, "watchers")
+	if want := "EMFILE: inotify"; crowd.first != want {
+		t.Errorf("got %s, want %s", crowd.first, want)
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Errorf("the session's watchers leave none to others: %v", err)
+	} else {
+		unix.Close(fd)
+	}
+	crowd.stop()
 }
 
 // over says why a session is over, if it is.

@@ -2,7 +2,10 @@ package starter
 
 import (
 	"fmt"
+	"math"
 	"os"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +46,10 @@ func containerProgram(r *Prepare, p *program) error {
 	// No capability may come from a user namespace made inside, whatever system
 	// call asks for it.
 	p.write("forbidding user namespaces", proc, "sys/user/max_user_namespaces", "0")
+	// The kernel counts these for the user, whatever namespace they are made in:
+	// something must be left for the user's other programs.
+	p.share(proc, "max_inotify_instances", "/proc/sys/fs/inotify/max_user_instances", 4)
+	p.share(proc, "max_inotify_watches", "/proc/sys/fs/inotify/max_user_watches", 2)
 	if r.User.Switch {
 		gid, uid := uintptr(r.User.Gid), uintptr(r.User.Uid)
 		p.do(fmt.Sprintf("taking group %d", gid), unix.SYS_SETRESGID, gid, gid, gid)
@@ -54,6 +61,9 @@ func containerProgram(r *Prepare, p *program) error {
 	p.do("asking for the parent's death", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	p.do("passing on the log", unix.SYS_DUP3, p.fds.log, 2, 0)
 	p.do("passing on the wire", unix.SYS_DUP3, p.fds.wire, WireFd, 0)
+	// Whoever started the host process may have left descriptors open in it that
+	// an exec keeps, and a directory among them leads out of any root.
+	p.do("closing what is not the guest's", unix.SYS_CLOSE_RANGE, WireFd+1, uint64(math.MaxUint32), unix.CLOSE_RANGE_CLOEXEC)
 	p.do("installing the system call filter", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, p.filter(r.Seccomp))
 	p.do("unblocking signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, ptr(p, new(uint64)), 0, 8)
 	p.do("executing the guest", unix.SYS_EXECVEAT, p.fds.guest, "", p.strings("sallyport-guest"), p.strings(
@@ -168,6 +178,22 @@ const (
 func (p *program) write(what string, dir reg, path, data string) {
 	fd := p.do(what, unix.SYS_OPENAT, dir, path, unix.O_WRONLY|unix.O_CLOEXEC)
 	p.do(what, unix.SYS_WRITE, fd, []byte(data), len(data))
+}
+
+// share limits the user namespace to a part of what a user may have of
+// something.
+func (p *program) share(proc reg, name, most string, part int) {
+	data, err := os.ReadFile(most)
+	if err != nil {
+		return // nor has this kernel what is counted
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return
+	}
+	first := len(p.calls)
+	p.write("limiting "+name, proc, "sys/user/"+name, strconv.Itoa(max(n/part, 1)))
+	p.optional(first)
 }
 
 // dropCapabilities gives up every capability, in every set and for good.

@@ -30,6 +30,18 @@ func forks(r *report, _ []string) {
 	}
 }
 
+// watchers makes inotify instances until it may not make more, says so, and
+// waits.
+func watchers(r *report, _ []string) {
+	for {
+		if _, err := unix.InotifyInit1(0); err != nil {
+			r.step("inotify", err)
+			fmt.Println(r)
+			forever()
+		}
+	}
+}
+
 // memory takes memory until there is none.
 func memory(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])

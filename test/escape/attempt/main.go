@@ -35,7 +35,7 @@ var attempts = map[string]func(r *report, args []string){
 	// identity.go
 	"privileges": privileges, "ids": ids, "setuid": setuid, "euid": euid, "personality": personality, "foreign": foreign,
 	// crowd.go
-	"forks": forks, "memory": memory, "fill": fill, "files": files, "descriptors": descriptors,
+	"forks": forks, "watchers": watchers, "memory": memory, "fill": fill, "files": files, "descriptors": descriptors,
 	// tree.go
 	"tree": tree, "wait": wait, "zombies": zombies,
 	// peer.go
