@@ -155,38 +155,81 @@ func (a *applier) refuse(c *Change, reason string) {
 	a.report.Refused = append(a.report.Refused, Problem{c.Path, reason})
 }
 
+// batch is how many groups of many are carried out together, so that the file
+// system is synced once for all of them.
+const batch = 256
+
 // run carries out groups of operations.
 func (a *applier) run(groups []*group) error {
 	if a.opts.Atomic {
 		if len(a.report.Conflicts)+len(a.report.Failed) > 0 {
 			return ErrNotApplied
 		}
-		groups = []*group{join(groups)}
+		return a.runOne(join(groups))
 	}
+	if len(groups) <= maxSynced {
+		return a.runEach(groups)
+	}
+	for some := range slices.Chunk(groups, batch) {
+		conflicts, failed := len(a.report.Conflicts), len(a.report.Failed)
+		all := join(some)
+		err := a.carryOut(all)
+		var broken *brokenError
+		switch {
+		case err == nil:
+			a.applied(all)
+			continue
+		case errors.As(err, &broken):
+			return err
+		}
+		// One of them cannot be carried out, and all were undone. Each for itself
+		// will say which.
+		a.report.Conflicts, a.report.Failed = a.report.Conflicts[:conflicts], a.report.Failed[:failed]
+		if err := a.runEach(some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *applier) runEach(groups []*group) error {
 	for _, g := range groups {
 		if err := a.ctx.Err(); err != nil {
 			return err
 		}
-		err := a.carryOut(g)
-		var broken *brokenError
-		var of *opError
-		switch {
-		case err == nil:
-			for _, c := range g.changes {
-				a.report.Applied = append(a.report.Applied, c.Path)
-			}
-		case errors.As(err, &broken):
+		if err := a.runOne(g); err != nil {
 			return err
-		case !a.opts.Atomic:
-			for _, c := range g.changes {
-				a.problem(c, err)
-			}
-		case errors.As(err, &of):
-			a.problem(of.change, of.err)
-			return ErrNotApplied
-		default:
-			return fmt.Errorf("%w: %w", ErrNotApplied, err)
 		}
+	}
+	return nil
+}
+
+func (a *applier) applied(g *group) {
+	for _, c := range g.changes {
+		a.report.Applied = append(a.report.Applied, c.Path)
+	}
+}
+
+// runOne carries out a group. An error ends the apply; what else becomes of the
+// group is reported.
+func (a *applier) runOne(g *group) error {
+	err := a.carryOut(g)
+	var broken *brokenError
+	var of *opError
+	switch {
+	case err == nil:
+		a.applied(g)
+	case errors.As(err, &broken):
+		return err
+	case !a.opts.Atomic:
+		for _, c := range g.changes {
+			a.problem(c, err)
+		}
+	case errors.As(err, &of):
+		a.problem(of.change, of.err)
+		return ErrNotApplied
+	default:
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
 	return nil
 }

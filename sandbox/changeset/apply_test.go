@@ -63,6 +63,40 @@ func checkTree(t testing.TB, dir, want string) {
 	}
 }
 
+// Many changes are carried out together, and one among them that cannot be is
+// found out all the same.
+func TestApplyMany(t *testing.T) {
+	l := newLab(t, newBox(t))
+	bases := l.sessionOn(`for i in $(seq 1 400); do echo old > f$i; done`, `for i in $(seq 1 400); do echo new > f$i; done; for i in $(seq 1 200); do mkdir -p d$i/e; echo x > d$i/e/x; done`)
+	set := l.read(Options{Bases: bases})
+	l.host(`echo mine > f77; mkdir d5; echo mine > d5/mine`)
+	report, err := l.apply(set, ApplyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conflicts []string
+	for _, p := range report.Conflicts {
+		conflicts = append(conflicts, p.Path)
+	}
+	if !slices.Equal(conflicts, []string{"f77"}) || len(report.Failed) > 0 || len(report.Applied) != 400+600-1 {
+		t.Errorf("conflicts %v, failed %v, %d applied", conflicts, report.Failed, len(report.Applied))
+	}
+	for _, name := range []string{"d5/mine", "d5/e/x", "d200/e/x"} {
+		if _, err := os.Lstat(filepath.Join(l.base, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 400 {
+		name, want := fmt.Sprintf("f%d", i+1), "new\n"
+		if i+1 == 77 {
+			want = "mine\n"
+		}
+		if got, err := os.ReadFile(filepath.Join(l.base, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
 func TestApplyPaths(t *testing.T) {
 	b := newBox(t)
 	const base = `echo a > a; mkdir d .git; echo x > d/x; echo c > .git/config; echo p > old`
