@@ -36,6 +36,9 @@ type Command struct {
 	// Terminal runs the program on a terminal of its own, whose output goes to
 	// Stdout. Nil runs it without.
 	Terminal *Terminal
+	// Signals are sent to all processes of the call while it runs; nil is none.
+	// What must end it is the context.
+	Signals <-chan unix.Signal
 	// Envelope is what the kernel holds the call to.
 	Envelope Envelope
 }
@@ -158,6 +161,9 @@ func (s *Session) exec(ctx context.Context, b *box, call uint64, env *wire.Envel
 	defer stop()
 	if cmd.Stdin != nil {
 		go feed(input, b.client, call, cmd.Stdin)
+	}
+	if cmd.Signals != nil {
+		go signals(input, b.client, call, cmd.Signals)
 	}
 	if cmd.Terminal != nil && cmd.Terminal.Resize != nil {
 		go resize(input, b.client, call, cmd.Terminal.Resize)
@@ -304,6 +310,22 @@ func resize(ctx context.Context, client *wire.Client, call uint64, sizes <-chan 
 			client.Input(context.Background(), &wire.InputRequest{
 				Call: call, Size: &wire.WindowSize{Rows: uint32(size[0]), Columns: uint32(size[1])},
 			})
+		}
+	}
+}
+
+func signals(ctx context.Context, client *wire.Client, call uint64, signals <-chan unix.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case sig, ok := <-signals:
+			if !ok {
+				return
+			}
+			if begun(ctx, client, call) {
+				client.Kill(ctx, call, sig)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -102,7 +103,7 @@ func runExec(c *cli.Context) error {
 	}
 	// Whoever reads the output may go; the session ends in order all the same.
 	signal.Ignore(syscall.SIGPIPE)
-	r := &execRun{cli: c, json: c.Bool("json"), env: env}
+	r := &execRun{cli: c, json: c.Bool("json"), env: env, signals: make(chan unix.Signal, 1)}
 	ctx, stop := r.handleInterrupts()
 	defer stop()
 
@@ -182,6 +183,8 @@ type execRun struct {
 	result  execResult
 	tail    tail // of standard error, where a shell says what it did not find
 	unclean bool // something that was to be applied was not
+	running atomic.Bool
+	signals chan unix.Signal // to the command while it is running
 }
 
 // execResult is what exec --json prints.
@@ -209,9 +212,13 @@ type interruptError struct{ signal syscall.Signal }
 
 func (e *interruptError) Error() string { return "stopped by " + e.signal.String() }
 
-// handleInterrupts makes the first SIGINT, SIGTERM, SIGQUIT or SIGHUP stop the
-// call, so that its end is on record, and a second one the session. The returned
-// function ends that.
+// grace is how long a command may take to end after a signal, before it is
+// killed with all it has started.
+const grace = 3 * time.Second
+
+// handleInterrupts hands the first SIGINT, SIGTERM, SIGQUIT or SIGHUP to the
+// call, which must then end within the grace, so that its end is on record. A
+// second one ends the session. The returned function ends that.
 func (r *execRun) handleInterrupts() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -224,7 +231,13 @@ func (r *execRun) handleInterrupts() (context.Context, func()) {
 		if !ok {
 			return
 		}
-		cancel(&interruptError{sig.(syscall.Signal)})
+		stopped := &interruptError{sig.(syscall.Signal)}
+		if r.running.Load() {
+			r.signals <- stopped.signal
+			time.AfterFunc(grace, func() { cancel(stopped) })
+		} else {
+			cancel(stopped)
+		}
 		if sig, ok := <-signals; ok {
 			// The session's processes end with this one.
 			os.Exit(128 + int(sig.(syscall.Signal)))
@@ -272,7 +285,10 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 	// the call.
 	time.Sleep(time.Until(started.Add(changeset.Settle)))
 	start := time.Now()
+	cmd.Signals = r.signals
+	r.running.Store(true)
 	exit, err := s.Exec(ctx, cmd)
+	r.running.Store(false)
 	r.result.DurationMS = time.Since(start).Milliseconds()
 	r.result.Stdout, r.result.Stderr = stdout.String(), stderr.String()
 	r.result.Stdout64, r.result.Stderr64 = stdout.notText(), stderr.notText()
