@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 
@@ -78,7 +79,25 @@ func runDiff(c *cli.Context) error {
 	if errors.Is(err, os.ErrClosed) || isBrokenPipe(err) {
 		return nil // the pager was left early
 	}
+	if n := notInPatch(set); err == nil && n > 0 && !tty && !c.Bool("stat") {
+		fmt.Fprintf(os.Stderr, "sallyport: %s cannot be in a patch: see sallyport diff --stat\n", count(n, "change"))
+	}
 	return err
+}
+
+// notInPatch counts the changes that a patch has no form for: what is refused,
+// and empty directories.
+func notInPatch(set []*changeset.Change) (n int) {
+	full := make(map[string]bool)
+	for _, c := range set {
+		full[path.Dir(c.Path)] = true
+	}
+	for _, c := range set {
+		if c.Refused != "" || c.Type == changeset.Dir && !full[c.Path] {
+			n++
+		}
+	}
+	return n
 }
 
 func applyCommand() *cli.Command {

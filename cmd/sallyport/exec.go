@@ -52,6 +52,7 @@ func execCommand() *cli.Command {
 			&cli.StringFlag{Name: "dir", Usage: "start in `DIR` of the session", DefaultText: "the current directory, or the workspace"},
 			&cli.StringSliceFlag{Name: "env", Usage: "set `KEY=VALUE` in the command's environment; KEY alone takes the value from yours"},
 			&cli.DurationFlag{Name: "timeout", Usage: "kill the command and all it started after `TIME` (90s, 10m)", DefaultText: "never"},
+			&cli.DurationFlag{Name: "wait", Usage: "wait up to `TIME` for a session that is in use", DefaultText: "not at all"},
 			&cli.StringFlag{Name: "apply", Value: "ask", Usage: "what to do with the changes at the end: `ask`, always or never; ask is never without a terminal"},
 			jsonFlag(),
 		),
@@ -107,7 +108,7 @@ func runExec(c *cli.Context) error {
 	ctx, stop := r.handleInterrupts()
 	defer stop()
 
-	s, err := pipeline.Open(ctx, o)
+	s, err := openWithin(ctx, o, c.Duration("wait"))
 	if errors.Is(err, sandbox.ErrExists) {
 		return fmt.Errorf("%w; leave out --new to use it, or take another name with --session", err)
 	}
@@ -141,6 +142,23 @@ func runExec(c *cli.Context) error {
 		return exitCode(code)
 	}
 	return nil
+}
+
+// openWithin opens a session, and waits for one that is in use for at most as
+// long as it is told to.
+func openWithin(ctx context.Context, o pipeline.Options, wait time.Duration) (*pipeline.Session, error) {
+	const again = 50 * time.Millisecond
+	for end := time.Now().Add(wait); ; {
+		s, err := pipeline.Open(ctx, o)
+		if !errors.As(err, new(*sandbox.BusyError)) || time.Until(end) < again {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(again):
+		}
+	}
 }
 
 // boxFailed says why nothing was run.

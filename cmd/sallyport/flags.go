@@ -69,6 +69,9 @@ func options(c *cli.Context) (pipeline.Options, error) {
 	}
 	o.Store = store
 	o.Mode = sandbox.WorkspaceMode(c.String("workspace"))
+	if o.Mode != "" && o.Mode != sandbox.Cow && o.Mode != sandbox.Direct {
+		return o, usageError(c, "--workspace %s: use cow or direct", o.Mode)
+	}
 	o.Limits.CPUs, o.Limits.Pids = c.Float64("cpus"), c.Int64("pids")
 	if o.Limits.Memory, err = size(c.String("memory")); err != nil {
 		return o, usageError(c, "--memory: %w", err)
