@@ -75,6 +75,9 @@ func (d *dropper) run(paths []string) error {
 	d.view = view
 	names := d.sort(paths)
 	for _, name := range names {
+		if !beneath.Valid(name) {
+			continue // too long for the view to have it
+		}
 		if err := d.expose(name); err != nil {
 			return err
 		}
@@ -248,6 +251,9 @@ func (d *dropper) mark(up *beneath.Dir, base string) error {
 // below it went too.
 func (d *dropper) remove(name string) (whole bool, err error) {
 	upper := d.set.layers.Upper
+	if !beneath.Valid(name) {
+		return true, d.removeLong(name)
+	}
 	st, err := upper.Lstat(name)
 	if isGone(err) {
 		d.gone = append(d.gone, name)
@@ -274,6 +280,20 @@ func (d *dropper) remove(name string) (whole bool, err error) {
 	}
 	d.gone = append(d.gone, name)
 	return true, upper.RemoveAll(name)
+}
+
+// removeLong removes what no system call takes the path of, by its directory,
+// whose path is one.
+func (d *dropper) removeLong(name string) error {
+	dir, err := d.set.layers.Upper.OpenDir(path.Dir(name))
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.RemoveAll(path.Base(name))
 }
 
 // likeBelow gives a directory the owner and permissions that it has in the view.
@@ -309,7 +329,9 @@ func (d *dropper) prune(names []string) error {
 	dirs := make(map[string]bool)
 	for _, name := range names {
 		for ; name != "." && !dirs[name]; name = path.Dir(name) {
-			dirs[name] = true
+			if beneath.Valid(name) {
+				dirs[name] = true
+			}
 		}
 	}
 	// What is in a directory comes before the directory.

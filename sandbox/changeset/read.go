@@ -296,6 +296,10 @@ func (r *reader) findBases() error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
+		if c.Refused == tooLong {
+			c.Base = BaseAbsent // no system call takes such a path: there is nothing to look at
+			continue
+		}
 		c.base = r.opts.Bases.known(c.Path)
 		reason, err := now.confirm(c.Path, c.base, c.Type != Dir || c.Kind == Deleted)
 		if err == nil && reason == "" && c.Kind == Renamed && !c.fromDir {
