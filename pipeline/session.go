@@ -205,7 +205,7 @@ func recordApply(
 	ctx context.Context, log *audit.Log, c *sandbox.Changes, o sandbox.ApplyOptions,
 	apply func(context.Context, *sandbox.Changes, sandbox.ApplyOptions) (*changeset.Report, error),
 ) (*changeset.Report, error) {
-	digest, err := c.Digest(ctx)
+	digest, err := c.Digest(ctx, o.Paths...)
 	if err != nil {
 		return nil, err
 	}

@@ -203,3 +203,29 @@ func TestProtectedNamesOverARestart(t *testing.T) {
 	closeSession(t, s)
 	expect(t, work+"/.vscode/settings.json", "the user's")
 }
+
+// The kernel lets go of a mask when what it lies on is replaced: a session that
+// is not held any more must not go on.
+func TestReadOnlyPathThatTheHostReplaces(t *testing.T) {
+	work := tree(t, map[string]string{".git/config": "config"})
+	s := stored(t, sandbox.Settings{Workspace: work, Mode: sandbox.Direct, ReadOnly: []string{work + "/.git/config"}})
+	live := start(t, s)
+	fails(t, live, sandbox.Envelope{}, `echo x >> .git/config`, "Read-only file system")
+	// As git config does.
+	write(t, work+"/.git/config.lock", "of the host")
+	if err := os.Rename(work+"/.git/config.lock", work+"/.git/config"); err != nil {
+		t.Fatal(err)
+	}
+	run := sandbox.Command{Args: []string{"true"}}
+	if _, err := live.Exec(t.Context(), run); err == nil || !strings.Contains(err.Error(), ".git/config: it was replaced") {
+		t.Errorf("the call after: %v", err)
+	}
+	if _, err := live.Exec(t.Context(), run); err == nil {
+		t.Error("the session goes on")
+	}
+	closeSession(t, live)
+	live = start(t, s)
+	defer closeSession(t, live)
+	fails(t, live, sandbox.Envelope{}, `echo x >> .git/config`, "Read-only file system")
+	expect(t, work+"/.git/config", "of the host")
+}

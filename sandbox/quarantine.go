@@ -24,11 +24,19 @@ import (
 // not appear. In a cow workspace, what leaves is judged at the exit.
 type names struct {
 	readOnly []string
+	stamps   []fileID // of readOnly, by which it is seen that one was replaced
 
 	mu     sync.Mutex
 	absent []string
 	moved  []string // into the quarantine, during this run
 }
+
+// A fileID is what a file is, whatever its name.
+type fileID struct{ dev, ino uint64 }
+
+// errReplaced ends a direct session one of whose read-only paths was replaced by
+// another program: the kernel lets go of the mount that held it.
+var errReplaced = errors.New("it was replaced by another program, and is not protected any more; the next command protects it again")
 
 // absentFile lists, while a direct session is live, what must not appear. One
 // that is found at a start is of a session that nobody closed.
@@ -61,7 +69,7 @@ func (s *Session) guardNames() error {
 		return fmt.Errorf("the workspace: %w", err)
 	}
 	defer base.Close()
-	s.names.readOnly, s.names.absent = nil, nil
+	s.names.readOnly, s.names.stamps, s.names.absent = nil, nil, nil
 	for _, path := range slices.Concat(s.ReadOnly, s.Absent) {
 		st, err := base.Lstat(strings.TrimPrefix(path, s.Workspace+"/"))
 		switch {
@@ -69,6 +77,7 @@ func (s *Session) guardNames() error {
 			s.names.absent = append(s.names.absent, path)
 		case err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK:
 			s.names.readOnly = append(s.names.readOnly, path)
+			s.names.stamps = append(s.names.stamps, fileID{st.Dev, st.Ino})
 		}
 	}
 	if len(s.names.absent) == 0 {
@@ -115,7 +124,7 @@ func (s *Session) Quarantined() []string {
 func (s *Session) quarantine() (moved []string, err error) {
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
-	if len(s.names.absent) == 0 {
+	if len(s.names.absent)+len(s.names.stamps) == 0 {
 		return nil, nil
 	}
 	base, err := beneath.OpenReal(s.Workspace)
@@ -123,6 +132,19 @@ func (s *Session) quarantine() (moved []string, err error) {
 		return nil, err
 	}
 	defer base.Close()
+	for i, id := range s.names.stamps {
+		path := s.names.readOnly[i]
+		st, err := base.Lstat(strings.TrimPrefix(path, s.Workspace+"/"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("looking after %s: %w", path, err)
+		}
+		if (fileID{st.Dev, st.Ino}) != id {
+			s.names.stamps = nil // said once
+			replaced := fmt.Errorf("%s: %w", path, errReplaced)
+			go s.stop(replaced)
+			return nil, replaced
+		}
+	}
 	defer func() { s.names.moved = append(s.names.moved, moved...) }()
 	for _, path := range s.names.absent {
 		rel := strings.TrimPrefix(path, s.Workspace+"/")

@@ -255,7 +255,7 @@ func (r *reader) compare(p *place, c *Change, base string, e entry) (bool, error
 // Digest returns a SHA-256, in hex, of all that the set would do: each change
 // with its content. What is refused is in it too, but not its content. It reads
 // all new content that was not read before.
-func (s *Set) Digest(ctx context.Context) (string, error) {
+func (s *Set) Digest(ctx context.Context, paths ...string) (string, error) {
 	h := sha256.New()
 	field := func(b string) {
 		// Lengths make the form unambiguous.
@@ -266,6 +266,9 @@ func (s *Set) Digest(ctx context.Context) (string, error) {
 	}
 	field("sallyport changeset 1")
 	for _, c := range s.Changes {
+		if selected, _ := c.selectedBy(paths); len(paths) > 0 && !selected {
+			continue
+		}
 		var sum [32]byte
 		if c.Kind != Deleted && c.Type == File && c.Refused == "" {
 			var err error
