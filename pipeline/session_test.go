@@ -291,7 +291,7 @@ func TestApplyAndDiscardOnRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := changes.Digest(t.Context())
+	digest, err := changes.Digest(t.Context(), "n", ".git")
 	if err != nil {
 		t.Fatal(err)
 	}

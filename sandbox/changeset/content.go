@@ -253,7 +253,8 @@ func (r *reader) compare(p *place, c *Change, base string, e entry) (bool, error
 }
 
 // Digest returns a SHA-256, in hex, of all that the set would do: each change
-// with its content. What is refused is in it too, but not its content. It reads
+// with its content; only those at and below paths, if there are any. What is
+// refused is in it too, but not its content. It reads
 // all new content that was not read before.
 func (s *Set) Digest(ctx context.Context, paths ...string) (string, error) {
 	h := sha256.New()
