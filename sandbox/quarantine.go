@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -207,17 +206,34 @@ const QuarantineDir = "quarantine"
 
 // QuarantineCount is how many paths a session has in quarantine. They are the
 // only copies.
-func (s *Stored) QuarantineCount() (int, error) {
-	moves, err := os.ReadDir(filepath.Join(s.Dir(), QuarantineDir))
+func (s *Stored) QuarantineCount() (n int, err error) {
+	own, err := beneath.Open(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	defer own.Close()
+	moves, err := own.OpenDir(QuarantineDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	n := 0
-	for _, move := range moves {
-		list, e := os.ReadDir(filepath.Join(s.Dir(), QuarantineDir, move.Name()))
-		n, err = n+len(list), errors.Join(err, e)
+	if err != nil {
+		return 0, err
 	}
-	return n, err
+	defer moves.Close()
+	for name, err := range moves.Entries() {
+		if err != nil {
+			return n, err
+		}
+		move, err := moves.OpenDir(name)
+		if err != nil {
+			return n, err
+		}
+		for range move.Entries() {
+			n++
+		}
+		move.Close()
+	}
+	return n, nil
 }
 
 // mostQuarantined is how much is kept of what has to be copied to another file
