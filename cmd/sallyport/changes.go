@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 )
@@ -124,34 +125,19 @@ func runApply(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
-	s, err := stored(c)
+	s, err := openSelection(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	done := takesLong("reading the changes of session %s", s.Name)
-	changes, err := s.Changes(ctx)
-	done()
-	if err != nil {
-		return err
-	}
-	defer changes.Close()
-	paths, err := relative(s.Stored, c.Args().Slice())
-	if err != nil {
-		return err
-	}
-	set, err := selected(changes, s.Stored, c.Args().Slice())
-	if err != nil {
-		return err
-	}
+	defer s.close()
 	if c.Bool("n") {
 		if c.Bool("json") {
-			return printJSON(map[string]any{"session": s.Name, "changes": orEmpty(set)})
+			return printJSON(map[string]any{"session": s.Name, "changes": orEmpty(s.set)})
 		}
-		return changes.WriteStat(ctx, os.Stdout, changeset.DiffOptions{Changes: set, Terminal: true})
+		return s.changes.WriteStat(ctx, os.Stdout, changeset.DiffOptions{Changes: s.set, Terminal: true})
 	}
-	done = takesLong("applying to %s", s.Workspace)
-	report, err := s.Apply(ctx, changes, sandbox.ApplyOptions{Paths: paths, Force: c.Bool("force"), Atomic: c.Bool("atomic")})
+	done := takesLong("applying to %s", s.Workspace)
+	report, err := s.Apply(ctx, s.changes, sandbox.ApplyOptions{Paths: s.paths, Force: c.Bool("force"), Atomic: c.Bool("atomic")})
 	done()
 	if report == nil {
 		return err
@@ -202,32 +188,17 @@ func runDiscard(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
-	s, err := stored(c)
+	s, err := openSelection(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	paths, err := relative(s.Stored, c.Args().Slice())
-	if err != nil {
-		return err
-	}
-	done := takesLong("reading the changes of session %s", s.Name)
-	changes, err := s.Changes(ctx)
-	done()
-	if err != nil {
-		return err
-	}
-	set, err := selected(changes, s.Stored, c.Args().Slice())
-	if err != nil {
-		return errors.Join(err, changes.Close())
-	}
-	names := make([]string, len(set))
-	for i, change := range set {
+	defer s.close()
+	names := make([]string, len(s.set))
+	for i, change := range s.set {
 		names[i] = change.Path
 	}
-	changes.Close()
-	done = takesLong("discarding %s", count(len(names), "change"))
-	err = s.Discard(ctx, paths)
+	done := takesLong("discarding %s", count(len(names), "change"))
+	err = s.Discard(ctx, s.paths)
 	done()
 	if err != nil {
 		return err
@@ -237,6 +208,45 @@ func runDiscard(c *cli.Context) error {
 	}
 	fmt.Printf("discarded %s\n", count(len(names), "change"))
 	return nil
+}
+
+// A selection is a session that is held, and which of its changes are meant.
+type selection struct {
+	*pipeline.Stored
+	changes *sandbox.Changes
+	paths   []string // of the workspace, as they were named; none is all
+	set     []*changeset.Change
+}
+
+// openSelection opens what apply and discard are called for.
+func openSelection(ctx context.Context, c *cli.Context) (_ *selection, err error) {
+	s := &selection{}
+	if s.Stored, err = stored(c); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.paths, err = relative(s.Stored.Stored, c.Args().Slice()); err != nil {
+		return nil, err
+	}
+	done := takesLong("reading the changes of session %s", s.Name)
+	s.changes, err = s.Changes(ctx)
+	done()
+	if err != nil {
+		return nil, err
+	}
+	s.set, err = selected(s.changes, s.Stored.Stored, c.Args().Slice())
+	return s, err
+}
+
+func (s *selection) close() {
+	if s.changes != nil {
+		s.changes.Close()
+	}
+	s.Close()
 }
 
 // relative turns paths that a user typed into paths of the workspace. They may
