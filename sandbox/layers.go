@@ -208,17 +208,7 @@ func (s *Session) writePolicy(root *beneath.Dir) error {
 		return err
 	}
 	defer policy.Close()
-	base, err := beneath.OpenReal(s.Workspace)
-	if err != nil {
-		return err
-	}
-	defer base.Close()
-	if err := likeBase(base, policy, "."); err != nil {
-		return err
-	}
-	denied := slices.Clone(s.Denied)
-	slices.Sort(denied)
-	return s.denyAll(base, policy, denied)
+	return s.denyAll(policy, slices.Sorted(slices.Values(s.Denied)))
 }
 
 // denyAppeared hides the denied paths whose directories the user has made since
@@ -232,15 +222,18 @@ func (s *Session) denyAppeared() error {
 		return err
 	}
 	defer policy.Close()
+	return s.denyAll(policy, s.unplaced)
+}
+
+func (s *Session) denyAll(policy *beneath.Dir, denied []string) error {
 	base, err := beneath.OpenReal(s.Workspace)
 	if err != nil {
 		return err
 	}
 	defer base.Close()
-	return s.denyAll(base, policy, s.unplaced)
-}
-
-func (s *Session) denyAll(base, policy *beneath.Dir, denied []string) error {
+	if err := likeBase(base, policy, "."); err != nil {
+		return err
+	}
 	s.unplaced = nil
 	for _, path := range denied {
 		rel, ok := strings.CutPrefix(path, s.Workspace+"/")

@@ -12,11 +12,7 @@ import (
 
 // benchCall measures calls in a running session.
 func benchCall(e *env) ([]Row, error) {
-	workspace, err := e.workspace(10)
-	if err != nil {
-		return nil, err
-	}
-	s, live, err := e.start(workspace)
+	s, live, err := e.startOver(10)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,7 @@ const few, many = 100, 100_000
 func benchDiff(e *env) ([]Row, error) {
 	var things []func() error
 	for _, files := range []int{few, many} {
-		workspace, err := e.workspace(files)
-		if err != nil {
-			return nil, err
-		}
-		s, live, err := e.start(workspace)
+		s, live, err := e.startOver(files)
 		if err != nil {
 			return nil, err
 		}
@@ -55,11 +51,7 @@ func benchDiff(e *env) ([]Row, error) {
 func benchFork(e *env) ([]Row, error) {
 	var things []func() error
 	for _, files := range []int{few, many} {
-		workspace, err := e.workspace(files)
-		if err != nil {
-			return nil, err
-		}
-		s, live, err := e.start(workspace)
+		s, live, err := e.startOver(files)
 		if err != nil {
 			return nil, err
 		}

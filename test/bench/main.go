@@ -193,6 +193,15 @@ func (e *env) workspace(files int) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
+// startOver makes a session live over a workspace with some files.
+func (e *env) startOver(files int) (*sandbox.Stored, *sandbox.Session, error) {
+	workspace, err := e.workspace(files)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.start(workspace)
+}
+
 // start makes a session live.
 func (e *env) start(workspace string) (*sandbox.Stored, *sandbox.Session, error) {
 	e.n++
