@@ -17,6 +17,7 @@ import (
 	"github.com/containerd/cgroups/v3/cgroup1"
 	"github.com/containerd/cgroups/v3/cgroup2"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/native/starter"
@@ -378,7 +379,22 @@ func (c *cgroup) remove() error {
 		err = remove()
 	}
 	if gone(err) {
+		c.removeParents()
 		return nil
 	}
 	return err
+}
+
+// removeParents removes the directories that sessions' cgroups lie in, unless
+// there are others.
+func (c *cgroup) removeParents() {
+	dirs := []string{c.dir}
+	for _, d := range c.dirs {
+		dirs = append(dirs, d.session)
+	}
+	for _, dir := range dirs {
+		if parent := filepath.Dir(dir); filepath.Base(parent) == cgroupParent {
+			unix.Rmdir(parent)
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package native
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -34,19 +36,20 @@ type claim struct {
 }
 
 // newClaim makes a cgroup directory, if it is not there, and locks it.
-func newClaim(dir string) (claim, error) {
-	for {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return claim{}, err
+func newClaim(dir string) (c claim, err error) {
+	// Others may remove what is empty at any moment, the parent too.
+	for range 1000 {
+		if err = os.MkdirAll(dir, 0o755); err == nil {
+			if c, err = lock(dir, unix.LOCK_EX); err == nil {
+				return c, nil
+			}
+			err = &os.PathError{Op: "locking the cgroup", Path: dir, Err: err}
 		}
-		c, err := lock(dir, unix.LOCK_EX)
-		if err == nil {
-			return c, nil
-		}
-		if err != unix.ENOENT {
-			return claim{}, &os.PathError{Op: "locking the cgroup", Path: dir, Err: err}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
 		}
 	}
+	return claim{}, err
 }
 
 // lock locks a directory. The error is ENOENT when it is not, or is no longer,

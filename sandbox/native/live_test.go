@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -351,5 +352,49 @@ func TestGitIdentityIsNameAndEmail(t *testing.T) {
 	slices.Sort(got)
 	if want := []string{"user.email=a@example.com", `user.name=A "B" C`}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Sessions come and go beside one another, and the last one leaves no cgroup at
+// all: neither its own, nor that which holds all sessions'.
+func TestLastSessionLeavesNoCgroup(t *testing.T) {
+	cgroupsUsable(t)
+	st := sallytest.Store(t)
+	parents := make(map[string]bool)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range 4 {
+		s := sallytest.Create(t, st, sandbox.Settings{Name: fmt.Sprint("s", i)})
+		all.Go(func() {
+			for range 5 {
+				live, err := s.Start(t.Context(), sandbox.StartOptions{Driver: sallytest.Driver(t), Limits: sandbox.Limits{Pids: 64}, Env: os.Environ()})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for _, dir := range cgroupsOf(t, s.ID) {
+					mu.Lock()
+					parents[filepath.Dir(dir)] = true
+					mu.Unlock()
+				}
+				if err := live.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(parents) == 0 {
+		t.Error("no session had a cgroup")
+	}
+	for dir := range parents {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		// Those of other processes may lie there.
+		if err == nil && !slices.ContainsFunc(entries, os.DirEntry.IsDir) {
+			t.Errorf("%s is left, with nothing in it", dir)
+		}
 	}
 }
