@@ -90,15 +90,20 @@ func (s *Session) prepareFork() error {
 }
 
 // removeFork ends the fork's container. Nobody has to wait for the removal of
-// its layers; closing the session does.
+// its layers; closing the session does, and removes those of forks that were not
+// closed. From then on the directory may be the next owner's.
 func (s *Session) removeFork() error {
 	err := s.containers.Remove(s.forkID)
 	root := s.root()
-	root.removing.Go(func() {
-		if err := s.removeLayers(); err != nil {
-			root.leftover(fmt.Errorf("removing the layers of a fork: %w", err))
-		}
-	})
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	if root.broken == nil {
+		root.removing.Go(func() {
+			if err := s.removeLayers(); err != nil {
+				root.leftover(fmt.Errorf("removing the layers of a fork: %w", err))
+			}
+		})
+	}
 	return err
 }
 

@@ -61,11 +61,8 @@ func (s *Session) prepareLayers() error {
 		return err
 	}
 	defer root.Close()
-	// What a session leaves that was not closed.
-	for _, name := range []string{"eye", "forks"} {
-		if err := root.RemoveAll(name); err != nil {
-			return fmt.Errorf("removing what the last run left: %w", err)
-		}
+	if err := removeScratch(root); err != nil {
+		return fmt.Errorf("removing what the last run left: %w", err)
 	}
 	for _, name := range []string{"layers", "driver"} {
 		if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -83,6 +80,11 @@ func (s *Session) prepareLayers() error {
 		}
 	}
 	return s.makeMountpoints()
+}
+
+// removeScratch removes what is of one run only: of forks, and the eye's own.
+func removeScratch(root *beneath.Dir) error {
+	return errors.Join(root.RemoveAll("eye"), root.RemoveAll("forks"))
 }
 
 // prepareLayer makes a layer's directories, unless it has them. The upper

@@ -14,6 +14,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/sallyport/sallyport/images"
+	"github.com/sallyport/sallyport/internal/beneath"
 	"github.com/sallyport/sallyport/internal/version"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/sandbox/wire"
@@ -284,6 +285,9 @@ func (s *Session) stop(why error) error {
 		s.running.close()
 	}
 	s.removing.Wait()
+	if dir, openErr := beneath.Open(s.dir); openErr == nil {
+		err = errors.Join(err, removeScratch(dir), dir.Close())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return errors.Join(err, s.left)
