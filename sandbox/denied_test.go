@@ -21,7 +21,7 @@ func deniedSession(t *testing.T) (*sandbox.Session, string) {
 	for i := range denied {
 		denied[i] = work + "/" + denied[i]
 	}
-	settled(t)
+	sallytest.Settle(t)
 	return sallytest.Session(t, sandbox.Settings{Workspace: work, Denied: denied}, sandbox.Limits{}), work
 }
 
@@ -169,7 +169,7 @@ func TestDeniedFileOfADirectoryThatAppears(t *testing.T) {
 	sh(t, s, `! ls none`)
 	write(t, work+"/none/missing", secret)
 	write(t, work+"/none/other", "other")
-	settled(t)
+	sallytest.Settle(t)
 	for _, e := range []sandbox.Envelope{{}, eye} {
 		fails(t, s, e, `cat none/other; cat none/missing`, "other")
 		fails(t, s, e, `cat none/missing`, "Permission denied")

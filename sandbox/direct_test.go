@@ -24,7 +24,7 @@ func protectedSession(t *testing.T, mode sandbox.WorkspaceMode) (*sandbox.Sessio
 	for _, rel := range []string{".git/config", ".git/hooks", ".bashrc", "a/b/c/deep", "missing", "missing/too"} {
 		settings.ReadOnly = append(settings.ReadOnly, filepath.Join(work, rel))
 	}
-	settled(t)
+	sallytest.Settle(t)
 	return sallytest.Session(t, settings, sandbox.Limits{}), work
 }
 

@@ -62,7 +62,7 @@ func TestCallsSeeTheWorkspaceAsItIs(t *testing.T) {
 				t.Fatal(err)
 			}
 			rename(t, work+"/dir", work+"/moved")
-			settled(t)
+			sallytest.Settle(t)
 			for _, e := range []sandbox.Envelope{eye, {}} {
 				out, _ := try(t, s, e, `cat a d/b new d/new moved/x; ls gone dir 2>&1`)
 				if !strings.HasPrefix(out, "new anew bnewnewold") || strings.Count(out, "No such file") != 2 {
@@ -103,11 +103,11 @@ func TestUserEditsBeforeTheAgent(t *testing.T) {
 	for _, save := range saves {
 		t.Run(save.name, func(t *testing.T) {
 			work := tree(t, map[string]string{"a": "first", "b": "first"})
-			settled(t)
+			sallytest.Settle(t)
 			s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
 			sh(t, s, `cat a b`)
 			save.save(t, work+"/a", "the user's")
-			settled(t)
+			sallytest.Settle(t)
 			// The agent sees the edit, so it is the base of what it makes of it.
 			if got := sh(t, s, `cat a; echo " and the agent's" >> a; echo agent > b`); got != "the user's" {
 				t.Errorf("%q", got)
@@ -124,7 +124,7 @@ func TestUserEditsAfterTheAgent(t *testing.T) {
 	for _, save := range saves {
 		t.Run(save.name, func(t *testing.T) {
 			work := tree(t, map[string]string{"a": "first", "b": "first"})
-			settled(t)
+			sallytest.Settle(t)
 			s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
 			sh(t, s, `echo agent > a; echo agent > b`)
 			save.save(t, work+"/a", "the user's")
@@ -134,7 +134,7 @@ func TestUserEditsAfterTheAgent(t *testing.T) {
 			expect(t, work+"/a", "the user's")
 			expect(t, work+"/b", "agent\n")
 			// Nor by a call later on, which sees its own.
-			settled(t)
+			sallytest.Settle(t)
 			if got := sh(t, s, `cat a; echo more >> a`); got != "agent" {
 				t.Errorf("%q", got)
 			}
@@ -156,7 +156,7 @@ func TestUserEditsDuringACall(t *testing.T) {
 		} {
 			t.Run(save.name+", "+name, func(t *testing.T) {
 				work := tree(t, map[string]string{"a": "first", "b": "first"})
-				settled(t)
+				sallytest.Settle(t)
 				s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
 				in, goOn, err := os.Pipe()
 				if err != nil {
@@ -213,7 +213,7 @@ func TestUserChangesAfterTheAgent(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			work := tree(t, map[string]string{"a": "first", "b": "first", "d/f": "first", "d/g": "first"})
-			settled(t)
+			sallytest.Settle(t)
 			s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
 			sh(t, s, test.agent)
 			run(t, work, "bash", "-c", test.user)
@@ -250,7 +250,7 @@ func TestGitCheckoutOnTheHost(t *testing.T) {
 	write(t, work+"/c", "two\n")
 	git("commit", "-qam", "two")
 	git("checkout", "-q", "main")
-	settled(t)
+	sallytest.Settle(t)
 
 	s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
 	sh(t, s, `echo agent > a; echo agent > b`)
@@ -261,7 +261,7 @@ func TestGitCheckoutOnTheHost(t *testing.T) {
 	expect(t, work+"/a", "two\n")
 
 	// From here on the session sees the other branch, but for its own.
-	settled(t)
+	sallytest.Settle(t)
 	if got := sh(t, s, `cat a b c; git log -1 --format=%s; git status --short a c`); got != "agent\nagent\ntwo\ntwo\n M a" {
 		t.Errorf("%q", got)
 	}
@@ -279,7 +279,7 @@ func TestGitCheckoutOnTheHost(t *testing.T) {
 // workspace as it is then.
 func TestApplyAndDiscardOfALiveSession(t *testing.T) {
 	work := tree(t, map[string]string{"a": "first", "b": "first", "c": "first"})
-	settled(t)
+	sallytest.Settle(t)
 	s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
 	sh(t, s, `echo 1 > a; echo 1 > b; echo 1 > n; rm c; echo h > ~/h; echo t > /tmp/t`)
 	try(t, s, eye, `true`) // so that there is one to be made anew
@@ -305,11 +305,11 @@ func TestApplyAndDiscardOfALiveSession(t *testing.T) {
 	}
 	// What was applied is the workspace's now: the next base.
 	write(t, work+"/a", "the user's")
-	settled(t)
+	sallytest.Settle(t)
 	if got := sh(t, s, `cat a; echo 2 > a`); got != "the user's" {
 		t.Errorf("%q", got)
 	}
-	settled(t)
+	sallytest.Settle(t)
 	if got := verdicts(t, s); got["a"] != "applied" || got["b"] != "applied" {
 		t.Errorf("%q", got)
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/test/sallytest"
@@ -151,26 +150,5 @@ func closeSession(t testing.TB, s *sandbox.Session) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// settled waits until the clock of the file system has gone on so far that what
-// was done to a workspace before is seen by the next call, and known to be older
-// than it.
-func settled(t testing.TB) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "clock")
-	now := func() time.Time {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.ModTime()
-	}
-	for first := now(); now().Sub(first) < 70*time.Millisecond; {
-		time.Sleep(time.Millisecond) // until the clock has moved on, not for a time
 	}
 }

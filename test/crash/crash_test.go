@@ -214,7 +214,7 @@ func TestKilledWhileApplying(t *testing.T) {
 			}
 		}
 		l.write(t, "mode", "old\n")
-		settle(t, l.tmp)
+		sallytest.Settle(t)
 		l.exec(t, change)
 		return l
 	}
@@ -286,26 +286,4 @@ func (l *lab) describe(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-// settle waits until what was made before is surely older than what comes.
-func settle(t *testing.T, dir string) {
-	t.Helper()
-	probe := filepath.Join(dir, "probe")
-	stamp := func() time.Time {
-		if err := os.WriteFile(probe, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(probe)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.ModTime()
-	}
-	for first := stamp(); stamp().Sub(first) < 50*time.Millisecond; {
-		time.Sleep(time.Millisecond)
-	}
-	if err := os.Remove(probe); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/test/sallytest"
 )
 
 // A leaving is a way that changes could take out of the workspace when they are
@@ -152,7 +152,7 @@ func (s *suite) leave(t *testing.T, l leaving, force bool) {
 		s.put(t, in(name), "a file of the user's\n")
 	}
 	before := describeTree(t, outside)
-	settle(t, workspace)
+	sallytest.Settle(t)
 
 	live := s.session(t, workspace, sandbox.Limits{})
 	if got := try(t.Context(), live, sandbox.Hand, "sh", "-c", strings.ReplaceAll(l.inside, "$OUTSIDE", outside)); strings.Contains(got, "error: ") {
@@ -190,26 +190,6 @@ func (s *suite) leave(t *testing.T, l leaving, force bool) {
 		}
 		return nil
 	}))
-}
-
-// settle waits until what was made in a directory is older than a session takes
-// for certain: what has just changed could have been changed meanwhile.
-func settle(t *testing.T, dir string) {
-	t.Helper()
-	probe := filepath.Join(filepath.Dir(dir), "probe")
-	stamp := func() time.Time {
-		if err := os.WriteFile(probe, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		info, err := os.Stat(probe)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.ModTime()
-	}
-	for first := stamp(); stamp().Sub(first) < 50*time.Millisecond; {
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // describeTree describes all that lies in a directory.

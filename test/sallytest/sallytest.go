@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/native"
@@ -133,4 +134,25 @@ func Start(t testing.TB, s *sandbox.Stored, limits sandbox.Limits) *sandbox.Sess
 		}
 	})
 	return live
+}
+
+// Settle waits until the clock of the file system has gone on so far that what
+// was done to a workspace before is seen by the next call, and known to be older
+// than it.
+func Settle(t testing.TB) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "clock")
+	now := func() time.Time {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	for first := now(); now().Sub(first) < 70*time.Millisecond; {
+		time.Sleep(time.Millisecond) // until the clock has moved on, not for a time
+	}
 }
