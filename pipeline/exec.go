@@ -65,14 +65,16 @@ func (s *Session) Exec(ctx context.Context, cmd sandbox.Command) (exit *sandbox.
 
 // Call runs a function of the guest for the program that opened the session. Its
 // input is on record if it is JSON, else only its hash.
-func (s *Session) Call(ctx context.Context, name string, input []byte, e sandbox.Envelope, progress func([]byte)) (result []byte, err error) {
+func (s *Session) Call(ctx context.Context, name string, input []byte, e sandbox.Envelope, progress func([]byte)) (result *sandbox.Returned, err error) {
 	recorded := any(json.RawMessage(input))
 	if !json.Valid(input) {
 		recorded = fmt.Sprintf("sha256:%x", sha256.Sum256(input))
 	}
 	return result, s.onRecord(ctx, name, "asked for by the program that opened the session", recorded, e, func(rec *audit.Record) error {
 		result, err = s.Session.Call(ctx, name, input, e, progress)
-		rec.Result.Stdout = int64(len(result))
+		if result != nil {
+			rec.Result.Stdout, rec.Result.Background = int64(len(result.Data)), result.Background
+		}
 		return err
 	})
 }

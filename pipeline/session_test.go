@@ -126,8 +126,8 @@ func TestFunctionsAndForksAreRecorded(t *testing.T) {
 	file := filepath.Join(s.Dir(), sandbox.RecordFile)
 	for _, input := range []string{`{"token":"abc"}`, "no JSON"} {
 		got, err := s.Call(t.Context(), "echo", []byte(input), sandbox.Envelope{}, nil)
-		if err != nil || string(got) != input {
-			t.Fatalf("%q, %v", got, err)
+		if err != nil || string(got.Data) != input {
+			t.Fatalf("%+v, %v", got, err)
 		}
 	}
 	if _, err := s.Call(t.Context(), "nothing", nil, sandbox.Envelope{Box: sandbox.Eye}, nil); err == nil {

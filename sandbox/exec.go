@@ -110,12 +110,18 @@ func (s *Session) Exec(ctx context.Context, cmd Command) (*Exit, error) {
 	if exit != nil {
 		exit.Quarantined = moved
 		if exit.Status() != 0 {
-			n := int64(s.containers.Report().OutOfMemory)
-			exit.OutOfMemory = int(n - s.root().killed.Swap(n))
+			exit.OutOfMemory = s.OutOfMemory()
 		}
 	}
 	err = errors.Join(err, moveErr)
 	return exit, errors.Join(err, s.running.end(ctx, cmd.Envelope.Box == Hand, background && cmd.Envelope.Box == Hand))
+}
+
+// OutOfMemory is how many processes of the session were killed at its memory
+// limit since it was last asked.
+func (s *Session) OutOfMemory() int {
+	n := int64(s.containers.Report().OutOfMemory)
+	return int(n - s.root().killed.Swap(n))
 }
 
 // enter opens the box of an envelope, and checks that the envelope can be held
@@ -330,10 +336,18 @@ func signals(ctx context.Context, client *wire.Client, call uint64, signals <-ch
 	}
 }
 
+// Returned is what a function of the guest returned, and what it did beside.
+type Returned struct {
+	Data        []byte   // comes from inside, and is not to be trusted
+	Background  int      // processes that it left running in the session
+	Quarantined []string // as in Exit
+}
+
 // Call runs a function of the guest: what a tool does inside. The input and the
-// result are the function's own affair; the result comes from inside and is not
-// to be trusted. progress may be nil.
-func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelope, progress func([]byte)) ([]byte, error) {
+// result are the function's own affair. progress may be nil. What was returned
+// can come with an error: that of a context which ended while the function ran.
+// An error of the function is a [*wire.CallFailure].
+func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelope, progress func([]byte)) (*Returned, error) {
 	if len(input) > mostInput {
 		return nil, fmt.Errorf("the input of %s is too large: %d bytes, of at most %d", name, len(input), mostInput)
 	}
@@ -350,10 +364,15 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelop
 		defer cancel()
 	}
 	req := &wire.CallRequest{Call: s.calls.Add(1), Name: name, Input: input, Envelope: env}
-	result, err := b.client.Call(ctx, req, progress)
+	got, err := b.client.Call(ctx, req, progress)
 	if failure := (*wire.CallFailure)(nil); errors.As(err, &failure) {
 		failure.Message = changeset.Printable(failure.Message)
 	}
-	_, moveErr := s.quarantine()
-	return result, errors.Join(s.over(err), moveErr, s.running.end(ctx, e.Box == Hand, false))
+	moved, moveErr := s.quarantine()
+	var r *Returned
+	if got != nil {
+		r = &Returned{Data: got.Data, Background: got.Background, Quarantined: moved}
+	}
+	background := e.Box == Hand && (got == nil || got.Background > 0)
+	return r, errors.Join(s.over(err), moveErr, s.running.end(ctx, e.Box == Hand, background))
 }

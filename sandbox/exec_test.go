@@ -308,8 +308,8 @@ func TestCallOfAFunction(t *testing.T) {
 	for _, input := range [][]byte{[]byte("hello"), {}, []byte("\x00\xff"), bytes.Repeat([]byte("x"), 1<<20)} {
 		for _, e := range []sandbox.Envelope{{}, eye} {
 			got, err := s.Call(t.Context(), "echo", input, e, nil)
-			if err != nil || !bytes.Equal(got, input) {
-				t.Errorf("%d bytes in the %v: %d bytes, %v", len(input), e.Box, len(got), err)
+			if err != nil || !bytes.Equal(got.Data, input) {
+				t.Errorf("%d bytes in the %v: %+v, %v", len(input), e.Box, got, err)
 			}
 		}
 	}
@@ -324,8 +324,8 @@ func TestCallOfAFunction(t *testing.T) {
 	for i := range 50 {
 		wg.Go(func() {
 			want := []byte(fmt.Sprint(i))
-			if got, err := s.Call(t.Context(), "echo", want, sandbox.Envelope{}, nil); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%q, %v", got, err)
+			if got, err := s.Call(t.Context(), "echo", want, sandbox.Envelope{}, nil); err != nil || !bytes.Equal(got.Data, want) {
+				t.Errorf("%+v, %v", got, err)
 			}
 		})
 	}

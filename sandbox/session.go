@@ -189,7 +189,7 @@ func (s *Session) greet(ctx context.Context, client *wire.Client, spec *specs.Sp
 	if err != nil {
 		return nil, err
 	}
-	hello := &wire.HelloRequest{Version: version.Version, Writable: bytesOf(writable), CallFilter: filter}
+	hello := &wire.HelloRequest{Version: version.Version, Writable: bytesOf(writable), CallFilter: filter, Env: bytesOf(spec.Process.Env)}
 	if s.who.uid != 0 {
 		hello.Processes = uint64(s.limits.Pids)
 	}

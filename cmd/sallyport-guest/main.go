@@ -9,15 +9,13 @@ import (
 
 	"github.com/sallyport/sallyport/internal/version"
 	"github.com/sallyport/sallyport/sandbox/guest"
+	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/native/starter"
 )
 
 // functions are what the host can run inside beside programs.
 var functions = map[string]guest.Function{
-	"echo": {
-		Run:  func(_ context.Context, input []byte, _ func([]byte)) ([]byte, error) { return input, nil },
-		Pure: true,
-	},
+	"echo": {Run: func(_ context.Context, c *inside.Call) ([]byte, error) { return c.Input, nil }, Pure: true},
 }
 
 func main() {

@@ -56,7 +56,10 @@ func (g *Guest) Exec(_ context.Context, req *wire.ExecRequest, stream wire.Guest
 // exec runs the program and returns how it ended, all that it wrote having been
 // sent.
 func (g *Guest) exec(req *wire.ExecRequest, r *running, streams *stdio, stream wire.Guest_ExecServer) *wire.Exit {
-	ended, err := g.launch(req, streams)
+	ended, err := g.launch(req.Call, req.Envelope, strs(req.Args), &syscall.ProcAttr{
+		Dir: string(req.Dir), Env: strs(req.Env), Files: streams.inside(),
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: streams.terminal != nil},
+	})
 	streams.closeInside()
 	if err != nil {
 		return notStarted(err)
@@ -94,27 +97,22 @@ func notStarted(err error) *wire.Exit {
 	return &wire.Exit{StartErrno: int32(errno), StartError: err.Error()}
 }
 
-// launch starts the program, marked and held to its envelope.
-func (g *Guest) launch(req *wire.ExecRequest, streams *stdio) (<-chan exited, error) {
-	if len(req.Args) == 0 {
+// launch starts a program, marked as the call's and held to its envelope.
+func (g *Guest) launch(call uint64, env *wire.Envelope, args []string, attr *syscall.ProcAttr) (<-chan exited, error) {
+	if len(args) == 0 {
 		return nil, syscall.EINVAL
 	}
-	args, env := strs(req.Args), strs(req.Env)
-	path, err := lookPath(args[0], env, string(req.Dir))
+	path, err := lookPath(args[0], attr.Env, attr.Dir)
 	if err != nil {
 		return nil, err
 	}
-	attr := &syscall.ProcAttr{
-		Dir: string(req.Dir), Env: env, Files: streams.inside(),
-		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: streams.terminal != nil},
-	}
 	var ended <-chan exited
-	err = g.confined(req.Envelope, g.callFilter, func() (err error) {
+	err = g.confined(env, g.callFilter, func() (err error) {
 		_, ended, err = g.reaper.start(func() (int, error) {
 			return syscall.ForkExec(path, args, attr)
 		})
 		return err
-	}, func(fork func() error) error { return g.marks.during(req.Call, fork) })
+	}, func(fork func() error) error { return g.marks.during(call, fork) })
 	if err != nil {
 		if st, statErr := os.Stat(attr.Dir); statErr != nil || !st.IsDir() {
 			return nil, fmt.Errorf("%s%s: %w", wire.NoWorkingDir, attr.Dir, err)

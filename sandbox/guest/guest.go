@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/containerd/log"
@@ -17,17 +16,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
 
 // A Function is one that the host can run: what a tool does inside.
 type Function struct {
-	// Run does it. ctx ends when the call is killed. progress may be called at
-	// any time before it returns, and waits while the host is behind.
-	Run func(ctx context.Context, input []byte, progress func([]byte)) ([]byte, error)
+	Run inside.Function
 	// Pure functions touch neither files nor processes, so nothing has to hold
-	// them. The others run on a thread that is held to the call's envelope;
-	// goroutines that they start are not, and so must touch nothing either.
+	// them.
 	Pure bool
 }
 
@@ -41,6 +38,7 @@ type Guest struct {
 	landlock       int // ABI, 0 when the kernel has none
 	defaultRuleset int // -1 without Landlock
 	callFilter     []byte
+	env            []string // of programs that functions start
 
 	marks  *marks
 	reaper *reaper
@@ -145,6 +143,7 @@ func (g *Guest) Hello(_ context.Context, req *wire.HelloRequest) (*wire.HelloRes
 	}
 	g.callFilter = req.CallFilter
 	g.marks.processes = req.Processes
+	g.env = strs(req.Env)
 	g.ready = true
 	return &wire.HelloResponse{Version: g.version, LandlockAbi: int32(g.landlock)}, nil
 }
@@ -202,51 +201,4 @@ func (g *Guest) Processes(context.Context, *wire.ProcessesRequest) (*wire.Proces
 		})
 	})
 	return resp, err
-}
-
-// Call implements the wire.
-func (g *Guest) Call(_ context.Context, req *wire.CallRequest, stream wire.Guest_CallServer) error {
-	f, ok := g.functions[req.Name]
-	if !ok {
-		return stream.Send(failed(fmt.Errorf("no function %q in this guest", req.Name)))
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	r := newRunning(cancel)
-	if err := g.begin(req.Call, r); err != nil {
-		return err
-	}
-	defer g.end(req.Call)
-
-	var result []byte
-	run := func() (err error) {
-		result, err = f.Run(ctx, req.Input, func(p []byte) {
-			for piece := range slices.Chunk(p, wire.Chunk) {
-				r.reserve(wire.Charge(len(piece)))
-				stream.Send(&wire.CallOutput{Body: &wire.CallOutput_Progress{Progress: piece}})
-			}
-		})
-		return err
-	}
-	var err error
-	if f.Pure {
-		err = run()
-	} else {
-		err = g.confined(req.Envelope, nil, run, nil)
-	}
-	if err == nil && len(result) > wire.MaxFrame-1024 {
-		err = fmt.Errorf("the result of %d bytes is larger than a message", len(result))
-	}
-	if err != nil {
-		return stream.Send(failed(err))
-	}
-	return stream.Send(&wire.CallOutput{Body: &wire.CallOutput_Result{Result: result}})
-}
-
-func failed(err error) *wire.CallOutput {
-	var errno unix.Errno
-	errors.As(err, &errno)
-	return &wire.CallOutput{Body: &wire.CallOutput_Error{
-		Error: &wire.CallError{Message: err.Error(), Errno: int32(errno)},
-	}}
 }

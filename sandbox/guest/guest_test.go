@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -205,15 +206,15 @@ func TestSignalsDoNothingToTheGuest(t *testing.T) {
 	if exit, out, errs := run(t, c, req); out != "sent\n" {
 		t.Fatalf("%v, %q, %q", exit, out, errs)
 	}
-	if got, err := c.Call(t.Context(), &wire.CallRequest{Call: 2, Name: "echo", Input: []byte("alive")}, nil); err != nil || string(got) != "alive" {
-		t.Errorf("%q, %v", got, err)
+	if got, err := c.Call(t.Context(), &wire.CallRequest{Call: 2, Name: "echo", Input: []byte("alive")}, nil); err != nil || string(got.Data) != "alive" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestGuestIsNotDumpable(t *testing.T) {
 	c := start(t, t.TempDir())
-	if got, err := c.Call(t.Context(), &wire.CallRequest{Call: 1, Name: "dumpable"}, nil); err != nil || string(got) != "0" {
-		t.Errorf("%q, %v", got, err)
+	if got, err := c.Call(t.Context(), &wire.CallRequest{Call: 1, Name: "dumpable"}, nil); err != nil || string(got.Data) != "0" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -227,7 +228,10 @@ func TestFunctions(t *testing.T) {
 	call := func(name, input string, env *wire.Envelope) (string, error) {
 		n++
 		got, err := c.Call(t.Context(), &wire.CallRequest{Call: n, Name: name, Input: []byte(input), Envelope: env}, nil)
-		return string(got), err
+		if got == nil {
+			return "", err
+		}
+		return string(got.Data), err
 	}
 	if got, err := call("echo", "x", nil); err != nil || got != "x" {
 		t.Errorf("%q, %v", got, err)
@@ -324,5 +328,53 @@ func TestMarksAreTakenBack(t *testing.T) {
 	}
 	if !zombie("999999999") {
 		t.Error("a process that is not there lives")
+	}
+}
+
+// A function's programs are the call's: they take its envelope, are counted as
+// left behind, and are killed with it.
+func TestProgramsOfAFunction(t *testing.T) {
+	dir := t.TempDir()
+	c := start(t, dir)
+	n := uint64(0)
+	call := func(ctx context.Context, name, input string, env *wire.Envelope) (*wire.Returned, error) {
+		n++
+		return c.Call(ctx, &wire.CallRequest{Call: n, Name: name, Input: []byte(input), Envelope: env}, nil)
+	}
+	got, err := call(t.Context(), "run", "sh\n-c\necho out; echo errors >&2; pwd; exit 3", nil)
+	if err != nil || string(got.Data) != "out\n/\n|errors\n|3 0 <nil>" || got.Background != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := call(t.Context(), "run", "no-such-program", nil); !errors.Is(err, unix.ENOENT) {
+		t.Error(err)
+	}
+	got, err = call(t.Context(), "run", "sh\n-c\nsleep 100 & echo started", nil)
+	if err != nil || string(got.Data) != "started\n||0 0 <nil>" || got.Background != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err = call(t.Context(), "start", "sleep\n100", nil); err != nil || got.Background != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, call := range []uint64{n - 1, n} {
+		if err := c.Kill(t.Context(), call, unix.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	if list, err := c.Processes(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	got, err = call(ctx, "run", "sh\n-c\necho before; sleep 100", nil)
+	if !errors.Is(err, context.Canceled) || got == nil || string(got.Data) != "before\n||0 9 context canceled" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if landlockABI() == 0 {
+		t.Skip("skipped the rest: this kernel has no Landlock")
+	}
+	narrow := &wire.Envelope{Narrow: true, Writable: [][]byte{[]byte("/dev")}}
+	got, err = call(t.Context(), "run", "sh\n-c\necho > "+dir+"/f || echo refused", narrow)
+	if err != nil || !strings.HasPrefix(string(got.Data), "refused\n|") {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
 
@@ -47,28 +49,43 @@ func TestMain(m *testing.M) {
 }
 
 var testFunctions = map[string]Function{
-	"echo": {Run: func(_ context.Context, in []byte, _ func([]byte)) ([]byte, error) { return in, nil }, Pure: true},
-	"large": {Run: func(context.Context, []byte, func([]byte)) ([]byte, error) {
+	"echo": {Run: func(_ context.Context, c *inside.Call) ([]byte, error) { return c.Input, nil }, Pure: true},
+	"large": {Run: func(context.Context, *inside.Call) ([]byte, error) {
 		return make([]byte, wire.MaxFrame-1023), nil
 	}, Pure: true},
-	"largest": {Run: func(context.Context, []byte, func([]byte)) ([]byte, error) {
+	"largest": {Run: func(context.Context, *inside.Call) ([]byte, error) {
 		return make([]byte, wire.MaxFrame-1024), nil
 	}, Pure: true},
-	"fail": {Run: func(context.Context, []byte, func([]byte)) ([]byte, error) {
+	"fail": {Run: func(context.Context, *inside.Call) ([]byte, error) {
 		return nil, fmt.Errorf("doing it: %w", unix.ENOTEMPTY)
 	}, Pure: true},
-	"wait": {Run: func(ctx context.Context, _ []byte, progress func([]byte)) ([]byte, error) {
-		progress([]byte("waiting"))
+	"wait": {Run: func(ctx context.Context, c *inside.Call) ([]byte, error) {
+		c.Progress([]byte("waiting"))
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}, Pure: true},
-	"write": {Run: func(_ context.Context, path []byte, _ func([]byte)) ([]byte, error) {
-		return nil, os.WriteFile(string(path), nil, 0o644)
+	"write": {Run: func(_ context.Context, c *inside.Call) ([]byte, error) {
+		return nil, os.WriteFile(string(c.Input), nil, 0o644)
 	}},
-	"dumpable": {Run: func(context.Context, []byte, func([]byte)) ([]byte, error) {
+	"dumpable": {Run: func(context.Context, *inside.Call) ([]byte, error) {
 		n, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 		return fmt.Append(nil, n), err
 	}, Pure: true},
+	// run runs a program whose arguments are lines, and returns what it wrote and
+	// how it ended; start leaves it alone.
+	"run": {Run: func(ctx context.Context, c *inside.Call) ([]byte, error) {
+		var out, errors bytes.Buffer
+		exit, err := c.Programs.Run(ctx, inside.Program{
+			Args: strings.Split(string(c.Input), "\n"), Env: c.Env, Dir: "/", Stdout: &out, Stderr: &errors,
+		})
+		if exit == nil {
+			return nil, err
+		}
+		return fmt.Appendf(nil, "%s|%s|%d %d %v", out.Bytes(), errors.Bytes(), exit.Code, exit.Signal, err), nil
+	}},
+	"start": {Run: func(_ context.Context, c *inside.Call) ([]byte, error) {
+		return nil, c.Programs.Start(inside.Program{Args: strings.Split(string(c.Input), "\n"), Env: c.Env, Dir: "/"})
+	}},
 }
 
 // connect starts a guest that ends with the test.
@@ -116,7 +133,7 @@ func connect(t *testing.T) *wire.Client {
 func start(t *testing.T, dir string) *wire.Client {
 	t.Helper()
 	c := connect(t)
-	resp, err := c.Hello(t.Context(), &wire.HelloRequest{Version: "test", Writable: [][]byte{[]byte(dir), []byte("/dev"), []byte("/proc")}})
+	resp, err := c.Hello(t.Context(), &wire.HelloRequest{Version: "test", Writable: [][]byte{[]byte(dir), []byte("/dev"), []byte("/proc")}, Env: [][]byte{[]byte("PATH=/usr/bin:/bin")}})
 	if err != nil {
 		t.Fatal(err)
 	}

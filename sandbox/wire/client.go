@@ -142,9 +142,16 @@ func (w *window) consumed() error {
 	return err
 }
 
+// Returned is what a function of the guest returned.
+type Returned struct {
+	Data       []byte
+	Background int // processes that it has left running
+}
+
 // Call runs a function of the guest and hands each piece of its progress to
-// progress, which may be nil. Cancelling works as for [Client.Exec].
-func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byte)) ([]byte, error) {
+// progress, which may be nil. Cancelling works as for [Client.Exec]. Returned is
+// nil when the function did not return; it may come with an error.
+func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byte)) (*Returned, error) {
 	defer c.guard.reading()()
 	stream, err := c.guest.Call(context.Background(), req)
 	if err != nil {
@@ -174,15 +181,16 @@ func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byt
 			if err := drained(c, stream.Recv); err != nil {
 				return nil, err
 			}
-			return body.Result, context.Cause(ctx)
+			return &Returned{Data: body.Result, Background: int(out.Background)}, context.Cause(ctx)
 		case *CallOutput_Error:
 			if err := drained(c, stream.Recv); err != nil {
 				return nil, err
 			}
+			r := &Returned{Background: int(out.Background)}
 			if err := context.Cause(ctx); err != nil {
-				return nil, err
+				return r, err
 			}
-			return nil, &CallFailure{Message: body.Error.GetMessage(), Errno: unix.Errno(body.Error.GetErrno())}
+			return r, &CallFailure{Message: body.Error.GetMessage(), Errno: unix.Errno(body.Error.GetErrno())}
 		default:
 			return nil, c.violation("an empty message")
 		}

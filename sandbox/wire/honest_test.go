@@ -151,8 +151,8 @@ func TestManyCallsAtOnce(t *testing.T) {
 					}
 					progress++
 				})
-				if err != nil || !bytes.Equal(got, input) || progress != 20 {
-					t.Errorf("%q, %v, %d", got, err, progress)
+				if err != nil || !bytes.Equal(got.Data, input) || progress != 20 {
+					t.Errorf("%+v, %v, %d", got, err, progress)
 				}
 			})
 		}

@@ -43,7 +43,9 @@ type HelloRequest struct {
 	Processes uint64 `protobuf:"varint,3,opt,name=processes,proto3" json:"processes,omitempty"`
 	// A system call filter that every call takes, as an array of struct
 	// sock_filter: what PID 1 itself must do and a call must not.
-	CallFilter    []byte `protobuf:"bytes,4,opt,name=call_filter,json=callFilter,proto3" json:"call_filter,omitempty"`
+	CallFilter []byte `protobuf:"bytes,4,opt,name=call_filter,json=callFilter,proto3" json:"call_filter,omitempty"`
+	// The environment of programs that functions of the guest start.
+	Env           [][]byte `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,6 +104,13 @@ func (x *HelloRequest) GetProcesses() uint64 {
 func (x *HelloRequest) GetCallFilter() []byte {
 	if x != nil {
 		return x.CallFilter
+	}
+	return nil
+}
+
+func (x *HelloRequest) GetEnv() [][]byte {
+	if x != nil {
+		return x.Env
 	}
 	return nil
 }
@@ -945,7 +954,9 @@ type CallOutput struct {
 	//	*CallOutput_Progress
 	//	*CallOutput_Result
 	//	*CallOutput_Error
-	Body          isCallOutput_Body `protobuf_oneof:"body"`
+	Body isCallOutput_Body `protobuf_oneof:"body"`
+	// With the last message: processes that the function has left running.
+	Background    uint32 `protobuf:"varint,4,opt,name=background,proto3" json:"background,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1012,6 +1023,13 @@ func (x *CallOutput) GetError() *CallError {
 		}
 	}
 	return nil
+}
+
+func (x *CallOutput) GetBackground() uint32 {
+	if x != nil {
+		return x.Background
+	}
+	return 0
 }
 
 type isCallOutput_Body interface {
@@ -1233,13 +1251,14 @@ var File_wire_proto protoreflect.FileDescriptor
 const file_wire_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"wire.proto\x12\x11sallyport.wire.v1\"\x83\x01\n" +
+	"wire.proto\x12\x11sallyport.wire.v1\"\x95\x01\n" +
 	"\fHelloRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bwritable\x18\x02 \x03(\fR\bwritable\x12\x1c\n" +
 	"\tprocesses\x18\x03 \x01(\x04R\tprocesses\x12\x1f\n" +
 	"\vcall_filter\x18\x04 \x01(\fR\n" +
-	"callFilter\"L\n" +
+	"callFilter\x12\x10\n" +
+	"\x03env\x18\x05 \x03(\fR\x03env\"L\n" +
 	"\rHelloResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12!\n" +
 	"\flandlock_abi\x18\x02 \x01(\x05R\vlandlockAbi\"X\n" +
@@ -1300,12 +1319,15 @@ const file_wire_proto_rawDesc = "" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05input\x18\x03 \x01(\fR\x05input\x127\n" +
-	"\benvelope\x18\x04 \x01(\v2\x1b.sallyport.wire.v1.EnvelopeR\benvelope\"\x82\x01\n" +
+	"\benvelope\x18\x04 \x01(\v2\x1b.sallyport.wire.v1.EnvelopeR\benvelope\"\xa2\x01\n" +
 	"\n" +
 	"CallOutput\x12\x1c\n" +
 	"\bprogress\x18\x01 \x01(\fH\x00R\bprogress\x12\x18\n" +
 	"\x06result\x18\x02 \x01(\fH\x00R\x06result\x124\n" +
-	"\x05error\x18\x03 \x01(\v2\x1c.sallyport.wire.v1.CallErrorH\x00R\x05errorB\x06\n" +
+	"\x05error\x18\x03 \x01(\v2\x1c.sallyport.wire.v1.CallErrorH\x00R\x05error\x12\x1e\n" +
+	"\n" +
+	"background\x18\x04 \x01(\rR\n" +
+	"backgroundB\x06\n" +
 	"\x04body\";\n" +
 	"\tCallError\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x14\n" +
