@@ -1,7 +1,3 @@
-// Package permission decides what a call may do. It knows nothing of drivers:
-// it returns plain data, which the pipeline turns into an envelope.
-//
-// So far it holds one thing: which paths are protected in every mode.
 package permission
 
 import (

@@ -1,0 +1,130 @@
+package permission
+
+import "context"
+
+// A Behavior is what is done with a call.
+type Behavior string
+
+const (
+	Allow Behavior = "allow"
+	Ask   Behavior = "ask"
+	Deny  Behavior = "deny"
+)
+
+// A Mode is what happens to calls that no rule decides.
+type Mode string
+
+const (
+	// Default asks about whatever may change something.
+	Default Mode = "default"
+	// AcceptEdits lets file tools change files in the workspace.
+	AcceptEdits Mode = "acceptEdits"
+	// Plan lets nothing change anything.
+	Plan Mode = "plan"
+	// DontAsk denies whatever would be asked about.
+	DontAsk Mode = "dontAsk"
+	// Bypass allows whatever no rule asks about or denies. It exists only in a
+	// sealed session whose workspace is copy-on-write.
+	Bypass Mode = "bypassPermissions"
+)
+
+// Modes are all modes.
+var Modes = []Mode{Default, AcceptEdits, Plan, DontAsk, Bypass}
+
+// A Request is a call that is to be decided on.
+type Request struct {
+	Tool string
+	// ReadOnly says that the tool changes nothing by its own meaning. Of a call
+	// with a Command it is ignored: the command is judged.
+	ReadOnly bool
+	// Command is the shell command of the call, when HasCommand is set.
+	Command    string
+	HasCommand bool
+	// Paths are what the call would touch, as far as its input says.
+	Paths []Path
+	// Dir is the working directory, absolute.
+	Dir string
+	// Input are the call's fields as they were sent, for rules about tools that
+	// are known by name only.
+	Input map[string]any
+	// Check is the tool's own word; its zero value is no objection.
+	Check Check
+}
+
+// A Path is one that a call would touch.
+type Path struct {
+	Name string // absolute and clean
+	// Real is where Name leads when every link is followed; "" when that was not
+	// looked up: then no decision may depend on it.
+	Real  string
+	Write bool
+	Tree  bool // and all below
+}
+
+// A Check is a tool's own word on a call.
+type Check struct {
+	Answer Behavior // "" for none
+	Reason string
+}
+
+// A Decision is what was decided, and every answer on the way.
+type Decision struct {
+	Behavior Behavior
+	Reason   string // for the model when it is a denial, for people otherwise
+	Chain    []Step
+	Grant    Grant // of what is allowed
+	// Rule is what an answer of "yes, for this session" would allow: the rule
+	// that is shown, and nothing wider; "" when there is none to offer.
+	Rule string
+}
+
+// A Step is one layer's answer.
+type Step struct {
+	Layer  string `json:"layer"` // mode, rule, read-only, tool, protected, prompt ...
+	Source string `json:"source,omitempty"`
+	Rule   string `json:"rule,omitempty"`
+	Answer string `json:"answer"`
+}
+
+// A Grant is what an allowed call may use.
+type Grant struct {
+	// ReadOnly calls were judged to change nothing, and run where they cannot.
+	ReadOnly bool
+}
+
+// A Prompt is a question to a person.
+type Prompt struct {
+	ID      string // of the call
+	Session string // its name
+	Tool    string
+	Title   string // what would be done, in a line
+	Reason  string // why it is asked
+	// Sections show what there is to see: rendered, in the order of importance.
+	Sections []Section
+	// Rule is what "yes, for this session" would allow; "" when that is not
+	// offered.
+	Rule string
+}
+
+// A Section is a part of a prompt.
+type Section struct {
+	Title string `json:"title"`
+	Text  string `json:"text"`
+}
+
+// An Answer is what a person said.
+type Answer struct {
+	Allow bool
+	// Session allows what the prompt's Rule says for the rest of the session.
+	Session bool
+	// Why is what the person told the model; "" for nothing.
+	Why string
+	// By is who answered, and how: "terminal", "elicitation", "approve".
+	By string
+}
+
+// A Prompter asks a person. Its error is that nobody could be asked; what was
+// asked is then denied, with the error's text.
+type Prompter interface {
+	Ask(ctx context.Context, p *Prompt) (Answer, error)
+}
