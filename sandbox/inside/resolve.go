@@ -18,6 +18,9 @@ const (
 	MostPaths = 1000
 )
 
+// ResolveName is the name of ResolvePaths in the guest.
+const ResolveName = "resolve"
+
 // A ResolveRequest asks where paths lead.
 type ResolveRequest struct {
 	Paths [][]byte `json:"paths"` // absolute and clean, at most MostPaths
