@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -152,6 +153,9 @@ func openHeld(held int, st unix.Stat_t, path string) (*File, error) {
 	defer unix.Close(held)
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
+		if ownSecret(held) {
+			return nil, &PathError{path, unix.EACCES}
+		}
 	case unix.S_IFLNK:
 		return nil, &PathError{path, changed(unix.ELOOP)}
 	default:
@@ -170,6 +174,33 @@ func openHeld(held int, st unix.Stat_t, path string) (*File, error) {
 		}
 		return &File{fd, path, st}, nil
 	}
+}
+
+// ownFiles are what may be read of the process that runs functions, PID 1 of the
+// container: what /proc/mounts and its like lead to. The rest, as its memory and
+// its environment, is kept from every program of the session; a function runs in
+// that very process, and must not lend its rights.
+var ownFiles = []string{"mounts", "mountinfo", "status", "cgroup", "limits", "net/*"}
+
+// ownSecret reports whether what is held is of this process, and none of that.
+func ownSecret(held int) bool {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(held, &fs); err != nil {
+		return true
+	}
+	if fs.Type != unix.PROC_SUPER_MAGIC {
+		return false
+	}
+	buf := make([]byte, longestPath)
+	n, err := unix.Readlink("/proc/self/fd/"+strconv.Itoa(held), buf)
+	if err != nil {
+		return true
+	}
+	name, own := strings.CutPrefix(string(buf[:n]), fmt.Sprintf("/proc/%d/", unix.Getpid()))
+	return own && !slices.ContainsFunc(ownFiles, func(pattern string) bool {
+		ok, err := filepath.Match(pattern, name)
+		return ok && err == nil
+	})
 }
 
 // hold holds what a path leads to without opening it.

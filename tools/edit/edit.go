@@ -66,9 +66,11 @@ func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*to
 	if len(out.Snippet) > call.MostSnippet {
 		return nil, fmt.Errorf("the container returned %d bytes of a file, more than it may", len(out.Snippet))
 	}
-	return &tools.Result[call.Output]{
-		Data: *out, Modify: func(s *tools.State) { s.Saw(path, out.Hash) },
-	}, nil
+	result := &tools.Result[call.Output]{Data: *out}
+	if files.IsHash(out.Hash) {
+		result.Modify = func(s *tools.State) { s.Saw(path, out.Hash) }
+	}
+	return result, nil
 }
 
 func render(out call.Output) []tools.Block {

@@ -64,7 +64,7 @@ func nearest(dir int, want string) string {
 		}
 		_, _, names = unix.ParseDirent(buf[:n], mostNames, names[:0])
 		for _, name := range names {
-			d := unlike(want, name, least)
+			d := unlike(want, name, least+1)
 			if d < least || d == least && best != "" && name < best {
 				best, least = name, d
 			}
@@ -87,25 +87,30 @@ func unlike(a, b string, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	// Rows of the table of distances: this one, the one before, and that before it,
+	// by which two characters that changed places count as one.
+	row, last, older := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		before := row[0]
 		row[0] = i + 1
 		least := row[0]
 		for j := range len(b) {
-			d := before
+			d := last[j]
 			if a[i] != b[j] {
-				d = min(before, row[j], row[j+1]) + 1
+				d = min(last[j], row[j], last[j+1]) + 1
 			}
-			before, row[j+1] = row[j+1], d
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				d = min(d, older[j-1]+1)
+			}
+			row[j+1] = d
 			least = min(least, d)
 		}
-		if least >= most {
+		if least > most {
 			return most
 		}
+		row, last, older = older, row, last
 	}
-	return min(row[len(b)], most)
+	return min(last[len(b)], most)
 }

@@ -63,12 +63,30 @@ func Find(path string, resolved bool) (*Target, error) {
 		}
 		return nil, err
 	}
+	if err := ofKernel(t.dir); err != nil {
+		t.Close()
+		return nil, err
+	}
 	t.Old, err = t.dir.OpenIn(t.name)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
+}
+
+// ofKernel reports a directory whose files are the kernel's: writing one is an
+// act of the process that does it, which is PID 1 here.
+func ofKernel(dir *inside.File) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(dir.Fd, &fs); err != nil {
+		return &inside.PathError{Path: dir.Path, Err: err}
+	}
+	switch fs.Type {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC:
+		return fmt.Errorf("%s: its files are the kernel's, and are not written by this tool; use Bash", inside.Quote(dir.Path))
+	}
+	return nil
 }
 
 // Close releases what is held.
@@ -332,6 +350,10 @@ func (t *Target) makeDir() error {
 			return err
 		}
 		names = append(names, filepath.Base(at))
+	}
+	if err := ofKernel(dir); err != nil {
+		dir.Close()
+		return err
 	}
 	for i := len(names) - 1; i >= 0; i-- {
 		fail := func(err error) error {

@@ -28,6 +28,12 @@ func Hash(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// IsHash reports whether what came from inside can be a hash.
+func IsHash(hash string) bool {
+	_, err := hex.DecodeString(hash)
+	return err == nil && len(hash) == hex.EncodedLen(sha256.Size)
+}
+
 // kinds are those of files that are not text, by how they begin.
 var kinds = []struct{ magic, kind, cure string }{
 	{"%PDF-", "a PDF document", "extract its text with Bash (pdftotext)"},

@@ -67,7 +67,7 @@ func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*to
 		return nil, fmt.Errorf("the container returned %d bytes of a file, more than it may", len(out.Content))
 	}
 	result := &tools.Result[call.Output]{Data: *out}
-	if path := c.Abs(in.FilePath); out.Hash != "" {
+	if path := c.Abs(in.FilePath); files.IsHash(out.Hash) {
 		result.Modify = func(s *tools.State) { s.Saw(path, out.Hash) }
 	}
 	return result, nil
@@ -77,7 +77,7 @@ func render(out call.Output) []tools.Block {
 	var b strings.Builder
 	switch {
 	case out.Lines > 0:
-		b.Grow(len(out.Content) + 8*out.Lines%call.MostContent + 200)
+		b.Grow(len(out.Content) + len(out.Content)/4 + 200)
 		files.Number(&b, out.Content, out.Start)
 	case out.Total == 0:
 		b.WriteString("(the file is empty)\n")

@@ -57,9 +57,11 @@ func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*to
 	if err != nil {
 		return nil, err
 	}
-	return &tools.Result[call.Output]{
-		Data: *out, Modify: func(s *tools.State) { s.Saw(path, out.Hash) },
-	}, nil
+	result := &tools.Result[call.Output]{Data: *out}
+	if files.IsHash(out.Hash) {
+		result.Modify = func(s *tools.State) { s.Saw(path, out.Hash) }
+	}
+	return result, nil
 }
 
 func render(out call.Output) []tools.Block {

@@ -57,7 +57,13 @@ type Output struct {
 	Hash string `json:"hash,omitempty"`
 }
 
-var buffers = sync.Pool{New: func() any { return new([piece]byte) }}
+// A buffer is what one call needs of memory.
+type buffer struct {
+	piece [piece]byte
+	out   []byte
+}
+
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // Run reads lines of a file. Its memory is bounded, whatever the file is.
 func Run(ctx context.Context, _ *inside.Call, req Request) (Output, error) {
@@ -85,18 +91,19 @@ func Run(ctx context.Context, _ *inside.Call, req Request) (Output, error) {
 
 // read reads lines of r, of which size bytes are known; a file of /proc has more.
 func read(ctx context.Context, r io.Reader, size int64, offset, limit int) (Output, error) {
-	buffer := buffers.Get().(*[piece]byte)
-	defer buffers.Put(buffer)
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
 
 	var sum hash.Hash
 	if size <= files.MostHashed {
 		sum = sha256.New()
 	}
-	c := cutter{offset: offset, limit: limit}
+	c := cutter{offset: offset, limit: limit, out: buf.out[:0]}
+	defer func() { buf.out = c.out }()
 	var n int64
 	ends, last := 0, byte('\n')
 	for first := true; ; first = false {
-		data, err := fill(r, buffer[:])
+		data, err := fill(r, buf.piece[:])
 		if err != nil && err != io.EOF {
 			return Output{}, err
 		}
