@@ -449,6 +449,7 @@ func (w *walker) hereDoc(r *syntax.Redirect, d dirs) {
 
 // heredocWord walks the body of a here-document: quoted, but for expansions.
 func (w *walker) heredocWord(x *syntax.Word, d dirs) {
+	w.quoted(x.Parts)
 	for _, part := range x.Parts {
 		if _, ok := part.(*syntax.Lit); !ok {
 			w.expansion(part, d)
