@@ -117,7 +117,7 @@ func TestCommandsMadeAtRandomChangeNoFileWhenReadOnly(t *testing.T) {
 	s := newSandbox(t)
 	before := s.state(t)
 	random := rand.New(rand.NewPCG(1, 2))
-	tries, ran := 40000, 0
+	tries, ran := 15000, 0
 	if n := os.Getenv("SALLYPORT_SOUP"); n != "" { // more, and others
 		fmt.Sscan(n, &tries)
 		random = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))

@@ -102,6 +102,9 @@ func (w *walker) cmd(c syntax.Command, d dirs) (after, success dirs) {
 		w.stmts(c.Stmts, d)
 		return d, d
 	case *syntax.BinaryCmd:
+		// A long list is not deep, though its tree is.
+		w.depth--
+		defer func() { w.depth++ }()
 		switch c.Op {
 		case syntax.AndStmt:
 			a1, s1 := w.stmt(c.X, d)
