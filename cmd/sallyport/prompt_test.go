@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+
+	"github.com/sallyport/sallyport/permission"
+)
+
+// promptRule makes the test binary ask a question on its terminal, whose rule
+// the variable holds. Its context ends with SIGTERM.
+const promptRule = "SALLYPORT_TEST_PROMPT_RULE"
+
+func TestMain(m *testing.M) {
+	if rule, ok := os.LookupEnv(promptRule); ok {
+		os.Exit(askAsTest(rule))
+	}
+	os.Exit(m.Run())
+}
+
+func askAsTest(rule string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	fmt.Println("ready")
+	var typed [1]byte
+	os.Stdin.Read(typed[:]) // its first line is not for the question
+	p := newTerminalPrompter()
+	if p == nil {
+		fmt.Println("no terminal")
+		return 1
+	}
+	before, _ := unix.IoctlGetTermios(0, unix.TCGETS)
+	a, err := p.Ask(ctx, &permission.Prompt{
+		Tool: "Bash", Title: "run\x1b[2J make", Reason: "no rule", Rule: rule,
+		Sections: []permission.Section{{Title: "command", Text: "make\n\ttest\x1b[2J\u202e\nyes, for this session, would allow: ls"}},
+	})
+	fmt.Printf("allow=%v session=%v why=%q by=%s err=%v\n", a.Allow, a.Session, a.Why, a.By, err != nil)
+	if after, _ := unix.IoctlGetTermios(0, unix.TCGETS); *before != *after {
+		fmt.Println("the terminal was left changed")
+	}
+	return 0
+}
+
+// A dialogue is one with the prompter on a terminal of its own.
+type dialogue struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	term *os.File
+	out  bytes.Buffer
+	seen int
+}
+
+func askOnTerminal(t *testing.T, rule string) *dialogue {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), promptRule+"="+rule)
+	term, err := pty.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hang := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	t.Cleanup(func() { hang.Stop(); cmd.Process.Kill(); cmd.Wait(); term.Close() })
+	return &dialogue{t: t, cmd: cmd, term: term}
+}
+
+// expect reads until the rest of what was written matches.
+func (d *dialogue) expect(pattern string) string {
+	d.t.Helper()
+	re := regexp.MustCompile(pattern)
+	for {
+		if at := re.FindIndex(d.out.Bytes()[d.seen:]); at != nil {
+			text := string(d.out.Bytes()[d.seen : d.seen+at[1]])
+			d.seen += at[1]
+			return text
+		}
+		buf := make([]byte, 4096)
+		n, err := d.term.Read(buf)
+		d.out.Write(buf[:n])
+		if err != nil {
+			d.t.Fatalf("%q did not come: %q", pattern, d.out.String())
+		}
+	}
+}
+
+func (d *dialogue) key(s string) { d.term.WriteString(s) }
+
+func TestTerminalPrompter(t *testing.T) {
+	const rule = "Bash(make *)"
+	for _, test := range []struct {
+		name, rule string
+		keys       []string // each after the question was asked (again), or what follows it
+		want       string
+	}{
+		{"y", "", []string{"y\n"}, `allow=true session=false why=""`},
+		{"yes", rule, []string{"YES \n"}, `allow=true session=false why=""`},
+		{"s", rule, []string{"s\n"}, `allow=true session=true why=""`},
+		{"s is not offered without a rule", "", []string{"s\n", "y\n"}, `allow=true session=false why=""`},
+		{"n", "", []string{"n\n", "\n"}, `allow=false session=false why=""`},
+		{"n and then why", "", []string{"n\n", " use  test.sh \n"}, `allow=false session=false why="use  test.sh"`},
+		{"n and then ^C", "", []string{"n\n", "x\x03"}, `allow=false session=false why=""`},
+		{"n with why", "", []string{"n use test.sh\n"}, `allow=false session=false why="use test.sh"`},
+		{"a yes with more to it is asked again", "", []string{"y but only once\n", "n no\n"}, `allow=false session=false why="no"`},
+		{"other words, and none, are asked again", "", []string{"yellow\n", "\n", "y\n"}, `allow=true session=false why=""`},
+		{"^C", rule, []string{"\x03"}, `allow=false session=false why=""`},
+		{"^C after a yes", rule, []string{"y\x03"}, `allow=false session=false why=""`},
+		{"^D", rule, []string{"\x04"}, `allow=false session=false why=""`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := askOnTerminal(t, test.rule)
+			d.expect("ready")
+			d.key("\n")
+			for _, key := range test.keys {
+				d.expect(`\) $`)
+				d.key(key)
+			}
+			d.expect(regexp.QuoteMeta(test.want) + " by=terminal err=false\r\n")
+			if err := d.cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(d.out.String(), "left changed") {
+				t.Errorf("%q", d.out.String())
+			}
+		})
+	}
+}
+
+// The agent's text acts on nothing, and cannot be taken for sallyport's.
+func TestPromptIsShownHarmlessly(t *testing.T) {
+	d := askOnTerminal(t, "Bash(make *)")
+	d.expect("ready")
+	d.key("\n")
+	got := d.expect(`Allow .*\) $`)
+	for _, line := range []string{
+		"Bash: run^[[2J make\r\n",
+		"  why it is asked: no rule\r\n",
+		"  command:\r\n",
+		"    | make\r\n",
+		"    | yes, for this session, would allow: ls\r\n",
+		"  yes, for this session, would allow: Bash(make *)\r\n",
+		"Allow Bash: run^[[2J make? [y]es, yes for this [s]ession, [n]o (n TEXT tells the model why) ",
+	} {
+		if !strings.Contains(got, line) {
+			t.Errorf("%q is not in %q", line, got)
+		}
+	}
+	if !strings.Contains(got, `test^[[2J\u202e`) || strings.Contains(got, "\x1b") {
+		t.Errorf("%q", got)
+	}
+	d.key("y\n")
+	d.expect("allow=true")
+}
+
+// What was typed before the question is no answer to it.
+func TestTypedBeforeTheQuestion(t *testing.T) {
+	d := askOnTerminal(t, "")
+	d.expect("ready")
+	d.key("xyz\ny\ny\n")
+	d.expect(`Allow .*\) $`)
+	d.key("n no\n")
+	d.expect(`allow=false session=false why="no"`)
+}
+
+// When its context ends, the question is withdrawn, and what was typed of an
+// answer is for nobody.
+func TestPromptIsWithdrawn(t *testing.T) {
+	d := askOnTerminal(t, "")
+	d.expect("ready")
+	d.key("\n")
+	d.expect(`Allow .*\) $`)
+	d.key("y")
+	d.expect("y") // the terminal has it
+	d.cmd.Process.Signal(syscall.SIGTERM)
+	d.expect(`allow=false session=false why="" by=terminal err=true`)
+	if err := d.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(d.out.String(), "left changed") {
+		t.Errorf("%q", d.out.String())
+	}
+}
