@@ -1,0 +1,269 @@
+// Package tree opens what a judged path names, and lists and opens what is below
+// it, for functions of the guest that search. No link is followed below the path,
+// nothing is opened that opening could wait for or change, and what is returned
+// is bounded.
+//
+// It uses descriptors and system calls alone, so that all of it happens on the
+// thread that is held to the call's envelope.
+package tree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of what is listed.
+const (
+	MaxEntries = 1 << 20 // of one directory
+	MaxDepth   = 256     // directories below the root; one descriptor each
+)
+
+// ErrMany says that a directory has more than MaxEntries entries.
+var ErrMany = errors.New("more than 1048576 entries")
+
+// Open opens a file or directory for reading. With resolved it is an error when a
+// link is in the path. Anything but a regular file or a directory is refused and
+// not opened. A missing path's error names the nearest that exists.
+func Open(path string, resolved bool) (fd int, dir bool, err error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
+	if resolved {
+		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
+	}
+	held, err := openat2(unix.AT_FDCWD, path, &how)
+	switch {
+	case err == unix.ENOENT || err == unix.ENOTDIR:
+		return -1, false, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w; the nearest that exists is %s", err, nearest(path))}
+	case err == unix.ELOOP && resolved:
+		return -1, false, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("a symbolic link has come into the path since the call was judged; try again: %w", err)}
+	case err != nil:
+		return -1, false, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(held)
+	var st, again unix.Stat_t
+	if err := unix.Fstat(held, &st); err != nil {
+		return -1, false, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	dir = st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if !dir && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return -1, false, fmt.Errorf("%s is neither a file nor a directory", path)
+	}
+	how.Flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err = openat2(unix.AT_FDCWD, path, &how)
+	if err == nil {
+		err = unix.Fstat(fd, &again)
+		if err == nil && (st.Dev != again.Dev || st.Ino != again.Ino) {
+			err = errors.New("it was replaced meanwhile; try again")
+		}
+		if err != nil {
+			unix.Close(fd)
+		}
+	}
+	if err != nil {
+		return -1, false, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return fd, dir, nil
+}
+
+func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
+	for {
+		fd, err := unix.Openat2(dir, path, how)
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return fd, err
+		}
+	}
+}
+
+func nearest(path string) string {
+	for path != "/" && path != "." {
+		path = filepath.Dir(path)
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil {
+			break
+		}
+	}
+	return path
+}
+
+// OpenDir opens a directory in one that is open.
+func OpenDir(dir int, name string) (int, error) {
+	return openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
+// OpenFile opens a regular file in a directory and returns its size in bytes.
+// Anything else is refused with EINVAL.
+func OpenFile(dir int, name string) (fd int, size int64, err error) {
+	fd, err = openat(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return -1, 0, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = unix.EINVAL
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, 0, err
+	}
+	return fd, st.Size, nil
+}
+
+func openat(dir int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// Read fills as much of buf as the file has left. n < len(buf) at its end.
+func Read(fd int, buf []byte) (n int, err error) {
+	for n < len(buf) {
+		m, err := unix.Read(fd, buf[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// ReadSmall returns the content of a regular file in a directory, and an error
+// when it is longer than most bytes.
+func ReadSmall(dir int, name string, most int64) ([]byte, error) {
+	fd, size, err := OpenFile(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	if size > most {
+		return nil, fmt.Errorf("larger than %d bytes", most)
+	}
+	buf := make([]byte, size+1)
+	n, err := Read(fd, buf)
+	return buf[:min(int64(n), size)], err
+}
+
+// An Entry is what a directory has.
+type Entry struct {
+	Name string
+	Type Type
+}
+
+// A Type is what an entry is.
+type Type uint8
+
+const (
+	Other Type = iota
+	File
+	Dir
+	Link
+)
+
+// A Reader lists directories. It may not be used by several goroutines at once.
+type Reader struct{ buf []byte }
+
+// List returns the entries of a directory in such an order that a walk which
+// descends where it finds a directory sees whole paths in the order of their
+// bytes. An ErrMany comes with those entries that were read.
+func (r *Reader) List(dir int) ([]Entry, error) {
+	if r.buf == nil {
+		r.buf = make([]byte, 64<<10)
+	}
+	var entries []Entry
+	var err error
+	for err == nil {
+		var n int
+		n, err = unix.Getdents(dir, r.buf)
+		if err == unix.EINTR {
+			err = nil
+			continue
+		}
+		if n <= 0 {
+			break
+		}
+		for b := r.buf[:n]; len(b) >= 19; {
+			size := int(binary.NativeEndian.Uint16(b[16:]))
+			if size < 19 || size > len(b) {
+				break
+			}
+			name := b[19:size]
+			if i := bytes.IndexByte(name, 0); i >= 0 {
+				name = name[:i]
+			}
+			typ := b[18]
+			b = b[size:]
+			if s := string(name); s != "." && s != ".." {
+				entries = append(entries, Entry{s, typeOf(dir, s, typ)})
+			}
+		}
+		if len(entries) > MaxEntries {
+			err = ErrMany
+		}
+	}
+	slices.SortFunc(entries, compare)
+	return entries, err
+}
+
+func compare(a, b Entry) int {
+	if a.Type != Dir && b.Type != Dir {
+		return strings.Compare(a.Name, b.Name)
+	}
+	n := min(len(a.Name), len(b.Name))
+	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
+		return c
+	}
+	return int(a.at(n)) - int(b.at(n))
+}
+
+// at is the byte of a path in which the entry and what is below it stand.
+func (e Entry) at(i int) byte {
+	switch {
+	case i < len(e.Name):
+		return e.Name[i]
+	case e.Type == Dir:
+		return '/'
+	}
+	return 0
+}
+
+func typeOf(dir int, name string, typ byte) Type {
+	switch typ {
+	case unix.DT_REG:
+		return File
+	case unix.DT_DIR:
+		return Dir
+	case unix.DT_LNK:
+		return Link
+	case unix.DT_UNKNOWN:
+		var st unix.Stat_t
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			switch st.Mode & unix.S_IFMT {
+			case unix.S_IFREG:
+				return File
+			case unix.S_IFDIR:
+				return Dir
+			case unix.S_IFLNK:
+				return Link
+			}
+		}
+	}
+	return Other
+}
+
+// VCS are the names of directories in which version control keeps its own files.
+var VCS = []string{".git", ".svn", ".hg", ".bzr", ".jj", ".sl"}
