@@ -98,9 +98,9 @@ func TestAnswered(t *testing.T) {
 		give permission.Answer
 		want string // the error of AnswerTo
 	}{
-		{"yes", "", permission.Answer{Allow: true, By: "approve"}, ""},
-		{"no", "", permission.Answer{By: "approve"}, ""},
-		{"no and why", "", permission.Answer{Why: "use the other \u00fc\ndirectory", By: "approve"}, ""},
+		{"yes", "", permission.Answer{Allow: true}, ""},
+		{"no", "", permission.Answer{}, ""},
+		{"no and why", "", permission.Answer{Why: "use the other \u00fc\ndirectory"}, ""},
 		{"yes for the session", "Bash(make *)", permission.Answer{Allow: true, Session: true}, ""},
 		{"yes for the session that is not offered", "", permission.Answer{Allow: true, Session: true}, "nothing can be allowed for the rest"},
 		{"no for the session", "Bash(make *)", permission.Answer{Session: true}, "a refusal is not for the session"},
@@ -123,7 +123,9 @@ func TestAnswered(t *testing.T) {
 				t.Fatal(err)
 			}
 			<-a.done
-			if a.err != nil || a.answer != test.give {
+			want := test.give
+			want.By = "approve"
+			if a.err != nil || a.answer != want {
 				t.Errorf("%+v, %v", a.answer, a.err)
 			}
 			if err := AnswerTo(dir, a.ID, test.give); !errors.Is(err, ErrGone) {
@@ -327,7 +329,7 @@ func TestQuestionOfStoppedAskerWaits(t *testing.T) {
 	}
 	cmd.Process.Signal(syscall.SIGCONT)
 	lines.Scan()
-	if got, want := lines.Text(), fmt.Sprint(permission.Answer{Allow: true, Why: "first"}, nil); got != want {
+	if got, want := lines.Text(), fmt.Sprint(permission.Answer{Allow: true, Why: "first", By: "approve"}, nil); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if err := cmd.Wait(); err != nil {
@@ -343,7 +345,7 @@ func TestFirstAnswerWins(t *testing.T) {
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() { errs[i] = AnswerTo(dir, a.ID, permission.Answer{Allow: true, By: fmt.Sprint(i)}) })
+		all.Go(func() { errs[i] = AnswerTo(dir, a.ID, permission.Answer{Allow: true, Why: fmt.Sprint(i)}) })
 	}
 	all.Wait()
 	<-a.done
@@ -352,7 +354,7 @@ func TestFirstAnswerWins(t *testing.T) {
 		switch {
 		case err == nil:
 			won++
-			if a.err != nil || a.answer.By != fmt.Sprint(i) {
+			if a.err != nil || a.answer.Why != fmt.Sprint(i) {
 				t.Errorf("%d was told that it won, and not %+v, %v", i, a.answer, a.err)
 			}
 		case !errors.Is(err, ErrAnswered) && !errors.Is(err, ErrGone):
@@ -496,7 +498,7 @@ func TestLongPrompts(t *testing.T) {
 		t.Errorf("%q", w.Sections[1].Title)
 	}
 	p = &permission.Prompt{Tool: "Bash", Sections: make([]permission.Section, mostSections+5)}
-	b := bounded(p)
+	b := Bounded(p)
 	if len(b.Sections) != mostSections || !strings.HasPrefix(b.Sections[mostSections-1].Title, "6 more") {
 		t.Errorf("%d, %q", len(b.Sections), b.Sections[len(b.Sections)-1].Title)
 	}
@@ -562,6 +564,59 @@ func TestHostileQuestions(t *testing.T) {
 	}
 	if data, err := os.ReadFile(secret); err != nil || string(data) != "secret" {
 		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// Who answers by a file does not choose how that is recorded.
+func TestAnswerDoesNotSayByWhat(t *testing.T) {
+	dir := t.TempDir()
+	a := ask(t, dir, time.Hour, prompt())
+	forged := []byte(`{"allow":true,"by":"terminal"}`)
+	if err := os.WriteFile(filepath.Join(dir, Dir, ".new-forged"), forged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, Dir, ".new-forged"), filepath.Join(dir, Dir, a.ID+answerSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	<-a.done
+	if a.err != nil || a.answer != (permission.Answer{Allow: true, By: "approve"}) {
+		t.Errorf("%+v, %v", a.answer, a.err)
+	}
+}
+
+// A question that another process made up is shown, and a yes to it is heard by
+// nobody: no question that an asker waits with is answered.
+func TestPlantedQuestion(t *testing.T) {
+	dir := t.TempDir()
+	a := ask(t, dir, time.Hour, prompt())
+	from, err := os.ReadFile(filepath.Join(dir, Dir, a.ID+askSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "abcdef"
+	planted, err := os.Create(filepath.Join(dir, Dir, id+askSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer planted.Close()
+	if err := lock(planted); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := planted.WriteString(strings.Replace(string(from), a.ID, id, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := AnswerTo(dir, id, permission.Answer{Allow: true, Session: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(dir, a.ID); err != nil {
+		t.Errorf("the real question: %v", err)
+	}
+	if err := AnswerTo(dir, a.ID, permission.Answer{Why: "no"}); err != nil {
+		t.Error(err)
+	}
+	<-a.done
+	if a.err != nil || a.answer != (permission.Answer{Why: "no", By: "approve"}) {
+		t.Errorf("%+v, %v", a.answer, a.err)
 	}
 }
 

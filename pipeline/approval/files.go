@@ -156,9 +156,9 @@ type question struct {
 	PID      int                  `json:"pid"`
 }
 
-// bounded is a prompt that can be written and read again: text, and not too
-// much of it.
-func bounded(p *permission.Prompt) permission.Prompt {
+// Bounded is a prompt that can be written, read again and shown: text, and not
+// too much of it. What is cut says so.
+func Bounded(p *permission.Prompt) permission.Prompt {
 	b := permission.Prompt{
 		ID: short(p.ID, mostLine), Session: short(p.Session, mostLine), Tool: short(p.Tool, mostLine),
 		Title: short(p.Title, mostLine), Reason: short(p.Reason, mostLine),
@@ -236,8 +236,10 @@ type answer struct {
 	Allow   *bool  `json:"allow"` // always there
 	Session bool   `json:"session,omitempty"`
 	Why     string `json:"why,omitempty"`
-	By      string `json:"by,omitempty"`
 }
+
+// by is how a queue's questions are answered: [permission.Answer].By.
+const by = "approve"
 
 // check reports what is wrong with an answer to a prompt.
 func check(a *permission.Answer, p *permission.Prompt) error {
@@ -246,9 +248,9 @@ func check(a *permission.Answer, p *permission.Prompt) error {
 		return errors.New("a refusal is not for the session: it says no to this call alone")
 	case a.Session && p.Rule == "":
 		return errors.New("nothing can be allowed for the rest of the session here: say yes to this call alone")
-	case len(a.Why) > mostWhy || len(a.By) > mostWhy:
-		return fmt.Errorf("what is told to the model has %d bytes: use at most %d", max(len(a.Why), len(a.By)), mostWhy)
-	case !utf8.ValidString(a.Why + a.By):
+	case len(a.Why) > mostWhy:
+		return fmt.Errorf("what is told to the model has %d bytes: use at most %d", len(a.Why), mostWhy)
+	case !utf8.ValidString(a.Why):
 		return errors.New("what is told to the model must be text in UTF-8")
 	}
 	return nil
@@ -258,7 +260,7 @@ func encodeAnswer(a *permission.Answer, p *permission.Prompt) ([]byte, error) {
 	if err := check(a, p); err != nil {
 		return nil, err
 	}
-	return json.Marshal(answer{Allow: &a.Allow, Session: a.Session, Why: a.Why, By: a.By})
+	return json.Marshal(answer{Allow: &a.Allow, Session: a.Session, Why: a.Why})
 }
 
 func decodeAnswer(data []byte, p *permission.Prompt) (permission.Answer, error) {
@@ -269,6 +271,6 @@ func decodeAnswer(data []byte, p *permission.Prompt) (permission.Answer, error) 
 	if got.Allow == nil {
 		return permission.Answer{}, errors.New("it says neither yes nor no")
 	}
-	a := permission.Answer{Allow: *got.Allow, Session: got.Session, Why: got.Why, By: got.By}
+	a := permission.Answer{Allow: *got.Allow, Session: got.Session, Why: got.Why, By: by}
 	return a, check(&a, p)
 }

@@ -16,8 +16,11 @@
 //   - A question without a lock is of an asker that died. It is not listed, and
 //     removed by whoever comes across it.
 //
-// The directory is the user's alone. What is read from it is bounded and checked
-// all the same, and no link in it is followed: a crash can leave anything.
+// The directory is the user's alone, and no session can see it. Another process
+// of the user can answer by it, as by sallyport approve: that is the user's word.
+// A question that such a process made up asks for nobody: a yes to it allows
+// nothing. What is read is bounded and checked all the same, and no link is
+// followed: a crash can leave anything.
 package approval
 
 import (
@@ -114,7 +117,7 @@ func put(dir *beneath.Dir, p *permission.Prompt, within time.Duration) (*open, e
 	sweep(dir)
 	for {
 		now := time.Now().Round(0) // wall clock: other processes read it
-		w := Waiting{ID: newID(), Prompt: bounded(p), Asked: now, Expires: now.Add(within), PID: os.Getpid()}
+		w := Waiting{ID: newID(), Prompt: Bounded(p), Asked: now, Expires: now.Add(within), PID: os.Getpid()}
 		data, err := encode(&w)
 		if err != nil {
 			return nil, err
