@@ -4,79 +4,127 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline/approval"
 )
 
 // A terminalPrompter asks on the terminal of this process: the question goes to
-// standard error, the answer comes from standard input. It asks one question
-// after the other.
-type terminalPrompter struct {
-	turn chan struct{} // who has put something into it asks
-}
+// standard error, the answer comes from standard input. It is for a process that
+// canAsk, and asks one question after the other.
+type terminalPrompter struct{}
 
-var _ permission.Prompter = (*terminalPrompter)(nil)
+var _ permission.Prompter = terminalPrompter{}
 
-// newTerminalPrompter returns nil where there is no terminal to ask on.
-func newTerminalPrompter() *terminalPrompter {
-	if !canAsk() {
-		return nil
-	}
-	return &terminalPrompter{turn: make(chan struct{}, 1)}
-}
+// terminalTurn is filled by who asks: a process has one terminal.
+var terminalTurn = make(chan struct{}, 1)
 
 // canAsk reports whether a question can be shown and answered.
 func canAsk() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
 }
 
-// Ask shows the question and waits for the answer. ^C and the end of the input
-// are a no; when ctx ends, the question is withdrawn. It should end with the
-// signals that end the process: the terminal's settings are changed meanwhile.
-func (t *terminalPrompter) Ask(ctx context.Context, p *permission.Prompt) (permission.Answer, error) {
+// Ask shows the question and waits for the answer. When ctx ends, the question is
+// withdrawn. ctx must end with the signals that would end the process, ^C among
+// them: the terminal's settings are changed meanwhile.
+func (terminalPrompter) Ask(ctx context.Context, p *permission.Prompt) (permission.Answer, error) {
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
+	case terminalTurn <- struct{}{}:
+		defer func() { <-terminalTurn }()
 	case <-ctx.Done():
 		return permission.Answer{}, context.Cause(ctx)
 	}
+	b := approval.Bounded(p)
 	fmt.Fprintln(os.Stderr)
-	showPrompt(os.Stderr, p)
-	a, err := askPrompt(ctx, p)
+	showPrompt(os.Stderr, &b)
+	a, err := askPrompt(ctx, &b)
 	if errors.Is(err, errLeft) {
-		a, err = permission.Answer{}, nil
+		// Not a no: the terminal may have gone away.
+		err = errors.New("nobody answered: the input from the terminal has ended")
+	}
+	if err != nil {
+		return permission.Answer{}, err
 	}
 	a.By = "terminal"
-	return a, err
+	return a, nil
 }
 
+// What stands before the lines of a text, and before the parts of a line that is
+// wider than the terminal.
+const (
+	bar     = "    | "
+	barMore = "    : "
+)
+
 // showPrompt shows what is asked. Whatever comes from the agent stands behind a
-// bar: it cannot be taken for what sallyport says.
-func showPrompt(w io.Writer, p *permission.Prompt) {
-	fmt.Fprintln(w, promptTitle(p))
+// bar or after a word of ours, and never at the beginning of a line on the
+// terminal: it cannot be taken for what sallyport says.
+func showPrompt(f *os.File, p *permission.Prompt) {
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		columns, rows = 0, 0
+	}
+	shown := 0
+	line := func(before, text string) {
+		room := 0
+		if columns > 0 {
+			room = max(columns-1-max(len(before), len(barMore)), 1)
+		}
+		for _, part := range wrapped(text, room) {
+			fmt.Fprintln(f, before+part)
+			before = barMore
+			shown++
+		}
+	}
+	line("", promptTitle(p))
 	if p.Reason != "" {
-		fmt.Fprintln(w, "  why it is asked: "+printed(p.Reason))
+		line("  why it is asked: ", printed(p.Reason))
 	}
 	for _, s := range p.Sections {
 		if s.Title != "" {
-			fmt.Fprintf(w, "  %s:\n", printed(s.Title))
+			line("  ", printed(s.Title)+":")
 		}
 		if s.Text == "" {
 			continue
 		}
-		for line := range strings.SplitSeq(strings.TrimSuffix(s.Text, "\n"), "\n") {
-			fmt.Fprintln(w, "    | "+printedLine(line))
+		for text := range strings.SplitSeq(strings.TrimSuffix(s.Text, "\n"), "\n") {
+			line(bar, printedLine(text))
 		}
 	}
 	if p.Rule != "" {
-		fmt.Fprintln(w, "  yes, for this session, would allow: "+printed(p.Rule))
+		line("  yes, for this session, would allow: ", printed(p.Rule))
 	}
+	// What is harmful may have scrolled away.
+	if rows > 0 && shown+2 > rows {
+		fmt.Fprintf(f, "  these are %d lines, more than the terminal shows at once: read them from the top\n", shown)
+	}
+}
+
+// wrapped breaks a line into parts of at most so many columns; 0 is no limit. No
+// character takes more columns than it is counted for.
+func wrapped(line string, columns int) (parts []string) {
+	start, at := 0, 0
+	for i, r := range line {
+		width := 1
+		switch {
+		case r == '\t':
+			width = 8
+		case r > unicode.MaxASCII:
+			width = 2
+		}
+		at += width
+		if columns > 0 && at > columns && i > start {
+			parts = append(parts, line[start:i])
+			start, at = i, width
+		}
+	}
+	return append(parts, line[start:])
 }
 
 // promptTitle is a question in a line.
@@ -97,7 +145,7 @@ func printedLine(s string) string {
 	return strings.Join(parts, "\t")
 }
 
-// errLeft is that a question was left by ^C or the end of the input.
+// errLeft is that the input ended before the question was answered.
 var errLeft = errors.New("the question was left")
 
 // askPrompt asks for the answer to what showPrompt has shown. The error is
@@ -113,8 +161,8 @@ func askPrompt(ctx context.Context, p *permission.Prompt) (a permission.Answer, 
 		choices = "[y]es, yes for this [s]ession, [n]o (n TEXT tells the model why)"
 	}
 	question := promptTitle(p)
-	if r := []rune(question); len(r) > 60 {
-		question = string(r[:59]) + "…"
+	if parts := wrapped(question, 60); len(parts) > 1 {
+		question = parts[0] + "…"
 	}
 	for {
 		// What was typed before was no answer, see ask.
@@ -146,14 +194,12 @@ func askPrompt(ctx context.Context, p *permission.Prompt) (a permission.Answer, 
 	}
 }
 
-// A heldTerminal is standard input while a question is asked: ^C ends the line
-// instead of the process.
+// A heldTerminal is standard input while a question is asked: lines are edited
+// and shown, and ^C is a signal, however the terminal was left.
 type heldTerminal struct {
 	fd  int
 	old *unix.Termios
 }
-
-const ctrlC = 3
 
 func holdTerminal() (*heldTerminal, error) {
 	fd := int(os.Stdin.Fd())
@@ -164,8 +210,6 @@ func holdTerminal() (*heldTerminal, error) {
 	mode := *old
 	mode.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG
 	mode.Iflag |= unix.ICRNL
-	mode.Cc[unix.VINTR] = 0 // none
-	mode.Cc[unix.VEOL] = ctrlC
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &mode); err != nil {
 		return nil, fmt.Errorf("the terminal: %w", err)
 	}
@@ -196,7 +240,7 @@ func (t *heldTerminal) readLine(ctx context.Context, question string) (string, e
 			t.flush()
 			fmt.Fprintln(os.Stderr)
 			return "", context.Cause(ctx)
-		case err != nil, line[len(line)-1] == ctrlC:
+		case err != nil:
 			fmt.Fprintln(os.Stderr)
 			return "", errLeft
 		case line[len(line)-1] == '\n':
