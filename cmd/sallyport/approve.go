@@ -22,10 +22,15 @@ func approveCommand() *cli.Command {
 		Name:      "approve",
 		Usage:     "answer what an agent's calls wait for",
 		ArgsUsage: "[ID]",
-		Description: "A call that needs a person's yes waits for it, for some minutes. Without an ID, the questions that wait in\n" +
-			"all sessions are listed; with one, the question is shown and, on a terminal, asked. The beginning of an ID\n" +
-			"will do, but not for --yes. With --wait, each question is shown and asked as it comes, until ^C: keep that\n" +
-			"open beside the agent. A question that you leave with ^C waits on.",
+		Description: "A call that needs a person's yes waits for it, for some minutes (--answer-within of mcp, call and agent).\n" +
+			"sallyport mcp asks so when the agent's client cannot ask its user; call and agent do where they have no terminal,\n" +
+			"with --answer-within. Keep this open in another terminal, as the same user, beside the agent's client; it shows\n" +
+			"and asks each question as it comes, until ^C:\n\n" +
+			"   sallyport approve --wait\n\n" +
+			"Without --wait and ID, the questions that wait in all sessions are listed; with an ID, that one is shown and,\n" +
+			"on a terminal, asked. The beginning of an ID will do, but not for --yes. A question that you leave with ^C\n" +
+			"waits on; what nobody answers in time is denied.\n\n" +
+			"Whoever has a shell as this user can answer: take the client's own shell away from the agent, or it can too.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "yes", Usage: "allow it"},
 			&cli.BoolFlag{Name: "session-rule", Usage: "with --yes: allow what its rule says for the rest of the session too"},
@@ -71,14 +76,14 @@ func runApprove(c *cli.Context) error {
 		return err
 	}
 	if yes || no {
-		return answerQuestion(c, q, permission.Answer{Allow: yes, Session: c.Bool("session-rule"), Why: c.String("why"), By: "approve"})
+		return answerQuestion(c, q, permission.Answer{Allow: yes, Session: c.Bool("session-rule"), Why: c.String("why")})
 	}
 	if c.Bool("json") {
 		return printJSON(q.info())
 	}
 	showQuestion(q)
 	if !canAsk() || !term.IsTerminal(int(os.Stdout.Fd())) {
-		fmt.Fprintf(os.Stderr, "sallyport: answer with: sallyport approve %s --yes, or --no --why TEXT\n", q.ID)
+		howToAnswer(q)
 		return nil
 	}
 	err = approveOne(ctx, c, q)
@@ -88,32 +93,41 @@ func runApprove(c *cli.Context) error {
 	return err
 }
 
+// newQueue asks whoever answers with sallyport approve, and says on standard
+// error that it does. The directory is the session's.
+func newQueue(dir string, within time.Duration) *approval.Queue {
+	return &approval.Queue{Session: dir, Within: within, Asked: func(w approval.Waiting) {
+		complain(fmt.Sprintf("a call waits %v for an answer, in another terminal: sallyport approve %s", within, w.ID))
+	}}
+}
+
 // A sessionQuestion is a question with the session that it waits in.
 type sessionQuestion struct {
 	approval.Waiting
 	session *sandbox.Stored
 }
 
-// questionInfo is what is printed of a question.
+// questionInfo is what is printed of a question: all of it.
 type questionInfo struct {
-	ID       string               `json:"id"`
-	Session  string               `json:"session"`
-	Tool     string               `json:"tool"`
-	Title    string               `json:"title"`
-	Reason   string               `json:"reason,omitempty"`
-	Sections []permission.Section `json:"sections"`
-	Rule     string               `json:"rule,omitempty"` // what --session-rule would allow
-	Call     string               `json:"call,omitempty"`
-	Asked    time.Time            `json:"asked"`
-	Expires  time.Time            `json:"expires"`
-	PID      int                  `json:"pid"`
+	ID        string               `json:"id"`
+	Session   string               `json:"session"`
+	Workspace string               `json:"workspace"`
+	Call      string               `json:"call"`
+	Tool      string               `json:"tool"`
+	Title     string               `json:"title"`
+	Reason    string               `json:"reason"`
+	Sections  []permission.Section `json:"sections"`
+	Rule      string               `json:"rule"` // what --session-rule would allow; "" for nothing
+	Asked     time.Time            `json:"asked"`
+	Expires   time.Time            `json:"expires"`
+	PID       int                  `json:"pid"`
 }
 
 func (q *sessionQuestion) info() questionInfo {
 	p := &q.Prompt
 	return questionInfo{
-		ID: q.ID, Session: q.session.Name, Tool: p.Tool, Title: p.Title, Reason: p.Reason,
-		Sections: append([]permission.Section{}, p.Sections...), Rule: p.Rule, Call: p.ID,
+		ID: q.ID, Session: q.session.Name, Workspace: q.session.Workspace, Call: p.ID, Tool: p.Tool, Title: p.Title,
+		Reason: p.Reason, Sections: append([]permission.Section{}, p.Sections...), Rule: p.Rule,
 		Asked: q.Asked, Expires: q.Expires, PID: q.PID,
 	}
 }
@@ -158,13 +172,18 @@ func listQuestions(c *cli.Context, store *sandbox.Store) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tSESSION\tASKED\tLEFT\tTOOL\tTITLE")
 	for _, q := range list {
-		title := q.Prompt.Title
-		if r := []rune(title); len(r) > 60 {
-			title = string(r[:59]) + "…"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", q.ID, q.session.Name, age(q.Asked), left(q.Expires), printed(q.Prompt.Tool), printed(title))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", q.ID, q.session.Name, age(q.Asked), left(q.Expires), cell(q.Prompt.Tool), cell(q.Prompt.Title))
 	}
 	return errors.Join(err, w.Flush())
+}
+
+// cell is the beginning of a text, for a table.
+func cell(text string) string {
+	parts := wrapped(printed(text), 60)
+	if len(parts) > 1 {
+		return parts[0] + "…"
+	}
+	return parts[0]
 }
 
 // left is how long it is until then.
@@ -198,6 +217,10 @@ func findQuestion(store *sandbox.Store, id string, whole bool) (*sessionQuestion
 func showQuestion(q *sessionQuestion) {
 	fmt.Printf("question %s of session %s (%s), asked %s, %s left\n", q.ID, q.session.Name, printed(q.session.Workspace), age(q.Asked), left(q.Expires))
 	showPrompt(os.Stdout, &q.Prompt)
+}
+
+func howToAnswer(q *sessionQuestion) {
+	complain(fmt.Sprintf("answer with: sallyport approve %s --yes, or --no --why TEXT", q.ID))
 }
 
 // given is what is printed of an answer.
@@ -261,7 +284,6 @@ func approveOne(ctx context.Context, c *cli.Context, q *sessionQuestion) error {
 	if err != nil {
 		return err
 	}
-	a.By = "approve"
 	return answerQuestion(c, q, a)
 }
 
@@ -311,6 +333,7 @@ func approveEach(ctx context.Context, c *cli.Context, store *sandbox.Store) erro
 			fmt.Println()
 			showQuestion(q)
 			if !interactive {
+				howToAnswer(q)
 				continue
 			}
 			err := approveOne(ctx, c, q)
