@@ -127,13 +127,12 @@ func wrapped(line string, columns int) (parts []string) {
 	return append(parts, line[start:])
 }
 
-// promptTitle is a question in a line.
+// promptTitle is a question in a line, with the tool in front.
 func promptTitle(p *permission.Prompt) string {
-	s := p.Tool
-	if p.Title != "" && p.Title != p.Tool {
-		s += ": " + p.Title
+	if p.Title == p.Tool || strings.HasPrefix(p.Title, p.Tool+" ") {
+		return printed(p.Title)
 	}
-	return printed(s)
+	return printed(strings.TrimSuffix(p.Tool+": "+p.Title, ": "))
 }
 
 // printedLine is a line of text as it is shown. Tabs do no harm.

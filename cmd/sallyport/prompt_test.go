@@ -242,6 +242,21 @@ func TestLongPromptsAreSeenToBeLong(t *testing.T) {
 	}
 }
 
+func TestPromptTitle(t *testing.T) {
+	for _, test := range []struct{ tool, title, want string }{
+		{"Bash", "Bash touch y", "Bash touch y"},
+		{"Bash", "touch y", "Bash: touch y"},
+		{"Bash", "Bashful", "Bash: Bashful"},
+		{"Bash", "Bash", "Bash"},
+		{"Bash", "", "Bash"},
+		{"Bash", "a\nb\x1b", `Bash: a\nb^[`},
+	} {
+		if got := promptTitle(&permission.Prompt{Tool: test.tool, Title: test.title}); got != test.want {
+			t.Errorf("%q, %q: %q, want %q", test.tool, test.title, got, test.want)
+		}
+	}
+}
+
 func TestWrapped(t *testing.T) {
 	for _, test := range []struct {
 		line    string
