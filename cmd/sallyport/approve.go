@@ -86,7 +86,7 @@ func runApprove(c *cli.Context) error {
 		howToAnswer(q)
 		return nil
 	}
-	err = approveOne(ctx, c, q)
+	err = approveOne(ctx, c, q, false)
 	if errors.Is(err, errLeft) || ctx.Err() != nil {
 		return fmt.Errorf("the question %s was not answered, and waits on: %s left", q.ID, left(q.Expires))
 	}
@@ -257,9 +257,9 @@ func answerQuestion(c *cli.Context, q *sessionQuestion, a permission.Answer) err
 // lookAgain is how often it is looked whether a question came or went.
 const lookAgain = 200 * time.Millisecond
 
-// approveOne asks about a question that was shown. When it stops to wait
-// meanwhile, the error says so.
-func approveOne(ctx context.Context, c *cli.Context, q *sessionQuestion) error {
+// approveOne asks about a question that was shown; wary is as for askPrompt. When
+// it stops to wait meanwhile, the error says so.
+func approveOne(ctx context.Context, c *cli.Context, q *sessionQuestion, wary bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -278,7 +278,7 @@ func approveOne(ctx context.Context, c *cli.Context, q *sessionQuestion) error {
 			}
 		}
 	}()
-	a, err := askPrompt(ctx, &q.Prompt)
+	a, err := askPrompt(ctx, &q.Prompt, wary)
 	cancel(nil)
 	<-watched
 	if err != nil {
@@ -304,12 +304,14 @@ func approveEach(ctx context.Context, c *cli.Context, store *sandbox.Store) erro
 	if interactive {
 		fmt.Fprintln(os.Stderr, "sallyport: waiting for questions; ^C ends that")
 	}
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
 	shown := make(map[string]bool)
-	said := "" // the last complaint
+	said := ""    // the last complaint
+	gone := false // the question before this one went while it was asked
 	for {
+		start := time.Now()
 		list, err := questions(store)
+		// Of many sessions, looking takes a small part of the time all the same.
+		next := time.After(max(lookAgain, 20*time.Since(start)))
 		if err != nil && err.Error() != said {
 			said = err.Error()
 			complain(said)
@@ -336,12 +338,14 @@ func approveEach(ctx context.Context, c *cli.Context, store *sandbox.Store) erro
 				howToAnswer(q)
 				continue
 			}
-			err := approveOne(ctx, c, q)
+			err := approveOne(ctx, c, q, gone)
+			gone = false
 			switch {
 			case errors.Is(err, errLeft), ctx.Err() != nil:
 				return nil
 			case errors.Is(err, approval.ErrGone), errors.Is(err, approval.ErrAnswered):
 				complain(err.Error())
+				gone = true
 			case err != nil:
 				return err
 			}
@@ -350,7 +354,7 @@ func approveEach(ctx context.Context, c *cli.Context, store *sandbox.Store) erro
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-next:
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (terminalPrompter) Ask(ctx context.Context, p *permission.Prompt) (permissi
 	b := approval.Bounded(p)
 	fmt.Fprintln(os.Stderr)
 	showPrompt(os.Stderr, &b)
-	a, err := askPrompt(ctx, &b)
+	a, err := askPrompt(ctx, &b, false)
 	if errors.Is(err, errLeft) {
 		// Not a no: the terminal may have gone away.
 		err = errors.New("nobody answered: the input from the terminal has ended")
@@ -148,11 +148,12 @@ func printedLine(s string) string {
 var errLeft = errors.New("the question was left")
 
 // askPrompt asks for the answer to what showPrompt has shown. The error is
-// errLeft, or what ended ctx.
-func askPrompt(ctx context.Context, p *permission.Prompt) (a permission.Answer, err error) {
+// errLeft, or what ended ctx. If wary, a yes must be given twice: the first may be
+// meant for another question, that was there a moment before.
+func askPrompt(ctx context.Context, p *permission.Prompt, wary bool) (permission.Answer, error) {
 	t, err := holdTerminal()
 	if err != nil {
-		return a, err
+		return permission.Answer{}, err
 	}
 	defer t.restore()
 	choices := "[y]es, [n]o (n TEXT tells the model why)"
@@ -168,27 +169,34 @@ func askPrompt(ctx context.Context, p *permission.Prompt) (a permission.Answer, 
 		t.flush()
 		line, err := t.readLine(ctx, fmt.Sprintf("Allow %s? %s ", question, choices))
 		if err != nil {
-			return a, err
+			return permission.Answer{}, err
 		}
 		word, why, _ := strings.Cut(line, " ")
 		why = strings.TrimSpace(why)
+		var yes permission.Answer
 		switch strings.ToLower(word) {
 		case "y", "yes":
-			if why == "" {
-				return permission.Answer{Allow: true}, nil
-			}
+			yes = permission.Answer{Allow: true}
 		case "s", "session":
-			if why == "" && p.Rule != "" {
-				return permission.Answer{Allow: true, Session: true}, nil
-			}
+			yes = permission.Answer{Allow: true, Session: true}
 		case "n", "no":
 			if why == "" {
 				why, err = t.readLine(ctx, "What should the model be told? (Enter: nothing more) ")
 				if err != nil && !errors.Is(err, errLeft) {
-					return a, err
+					return permission.Answer{}, err
 				}
 			}
 			return permission.Answer{Why: why}, nil
+		default:
+			continue
+		}
+		switch {
+		case why != "" || yes.Session && p.Rule == "":
+		case wary:
+			wary = false
+			fmt.Fprintln(os.Stderr, "This is another question than the one before: if you mean this one, say so again.")
+		default:
+			return yes, nil
 		}
 	}
 }
