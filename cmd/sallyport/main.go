@@ -86,7 +86,7 @@ func newApp() *cli.App {
 		},
 		Commands: []*cli.Command{
 			execCommand(), diffCommand(), applyCommand(), discardCommand(),
-			sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
+			approveCommand(), sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
 		},
 	}
 	app.OnUsageError = wrongUsage
