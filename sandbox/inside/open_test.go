@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -174,6 +175,33 @@ func TestOpenDirAndIn(t *testing.T) {
 		if _, err := OpenDir(dir+path, true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+	// Names there tell where this process has what in its memory.
+	if _, err := OpenDir("/proc/self/map_files", false); !errors.Is(err, unix.EACCES) {
+		t.Error(err)
+	}
+	net, err := OpenDir("/proc/self/net", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net.Close()
+}
+
+// A file that another process holds a lease on would be waited for.
+func TestOpenWaitsForNoLease(t *testing.T) {
+	dir := tree(t)
+	f, err := os.OpenFile(dir+"/d/file", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	signal.Ignore(unix.SIGIO) // what asks for the lease back
+	defer signal.Reset(unix.SIGIO)
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir+"/d/file", true); !errors.Is(err, unix.EAGAIN) || !strings.Contains(err.Error(), "another process") {
+		t.Error(err)
 	}
 }
 
