@@ -47,8 +47,9 @@ type Request struct {
 	// Input are the call's fields as they were sent, for rules about tools that
 	// are known by name only.
 	Input map[string]any
-	// Check is the tool's own word; its zero value is no objection.
-	Check Check
+	// Check is the tool's own word, Hook that of the user's hooks; their zero
+	// value is no objection.
+	Check, Hook Check
 }
 
 // A Path is one that a call would touch.

@@ -293,6 +293,9 @@ func (s *Session) stop(why error) error {
 	return errors.Join(err, s.left)
 }
 
+// Home is the home directory inside.
+func (s *Session) Home() string { return s.who.home }
+
 // Mechanisms says by what each part of the isolation is held.
 func (s *Session) Mechanisms() map[string]string {
 	m := s.containers.Mechanisms()

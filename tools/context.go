@@ -23,6 +23,7 @@ type Options struct {
 	Workspace string // absolute; the same path inside and outside
 	Home      string // inside
 	Driver    string
+	Session   string // its name
 }
 
 // Run is the state of the calls so far, and what this one is held to.

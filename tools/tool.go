@@ -174,6 +174,7 @@ type Tool struct {
 	resolved *jsonschema.Resolved
 	fields   map[string]bool
 	decode   func([]byte) (any, error)
+	zero     any // an input in which nothing was given
 }
 
 // Called is the result of a tool whose types are forgotten.
@@ -197,6 +198,7 @@ func Define[In, Out, Progress any](d Definition[In, Out, Progress]) *Tool {
 		Name: d.Name, Aliases: d.Aliases, Summary: d.Summary, Description: d.Description,
 		Site: d.Site, MaxResult: d.MaxResult, Deferred: d.Deferred, InputSchema: schema,
 		fields: make(map[string]bool),
+		zero:   *new(In),
 		decode: func(data []byte) (any, error) {
 			var in In
 			err := json.Unmarshal(data, &in)
@@ -318,11 +320,15 @@ func (t *Tool) Parse(data json.RawMessage) (in any, unknown []string, err error)
 	if fields == nil {
 		return nil, nil, wrong("a JSON object is needed, not null")
 	}
+	// Of a field that stands there twice, the decoder would take parts of both,
+	// and of one that is left out here the rest.
+	same := len(fields) == topLevelFields(data)
 	for name, value := range fields {
 		if t.fields[name] {
 			// null is what many agents send for a field that they leave out.
 			if value == nil && !slices.Contains(t.InputSchema.Required, name) {
 				delete(fields, name)
+				same = false
 			}
 			continue
 		}
@@ -349,16 +355,38 @@ func (t *Tool) Parse(data json.RawMessage) (in any, unknown []string, err error)
 	if err := t.resolved.Validate(fields); err != nil {
 		return nil, unknown, wrong("%v", err)
 	}
-	// What was checked is what is used: of a field that stands there twice, the
-	// decoder would take parts of both.
-	checked, err := json.Marshal(fields)
-	if err == nil {
-		in, err = t.decode(checked)
+	// What was checked is what is used.
+	if !same {
+		if data, err = json.Marshal(fields); err != nil {
+			return nil, unknown, wrong("%v", err)
+		}
 	}
-	if err != nil {
+	if in, err = t.decode(data); err != nil {
 		return nil, unknown, wrong("%v", err)
 	}
 	return in, unknown, nil
+}
+
+// topLevelFields counts the fields of an object in JSON that is valid.
+func topLevelFields(data []byte) int {
+	depth, n := 0, 0
+	inString := false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		case c == ':' && depth == 1:
+			n++
+		}
+	}
+	return n
 }
 
 // checkType says of a field of another type what the schema's own error says
@@ -367,6 +395,8 @@ func (t *Tool) checkType(name string, value any) error {
 	want := t.InputSchema.Properties[name].Type
 	ok := true
 	switch v := value.(type) {
+	case nil:
+		ok = false
 	case string:
 		ok = want == "string"
 	case bool:
@@ -389,3 +419,27 @@ func (t *Tool) checkType(name string, value any) error {
 }
 
 func (t *Tool) fieldNames() []string { return slices.Sorted(maps.Keys(t.fields)) }
+
+// Flags are what is true of the tool whatever its input is, in words.
+func (t *Tool) Flags() []string {
+	var flags []string
+	_, command := t.Command(t.zero)
+	for _, f := range []struct {
+		word string
+		is   bool
+	}{
+		// What a shell command does is judged by the command.
+		{"read-only", !command && t.ReadOnly(t.zero)},
+		{"concurrency-safe", t.ConcurrencySafe(t.zero)},
+		{"destructive", t.Destructive(t.zero)},
+		{"deferred", t.Deferred},
+	} {
+		if f.is {
+			flags = append(flags, f.word)
+		}
+	}
+	return flags
+}
+
+// DefaultTimeout is how long a call may take whose input does not say.
+func (t *Tool) DefaultTimeout() time.Duration { return t.Timeout(t.zero) }

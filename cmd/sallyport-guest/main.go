@@ -11,11 +11,22 @@ import (
 	"github.com/sallyport/sallyport/sandbox/guest"
 	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/native/starter"
+	bash "github.com/sallyport/sallyport/tools/bash/call"
+	edit "github.com/sallyport/sallyport/tools/edit/call"
+	read "github.com/sallyport/sallyport/tools/read/call"
+	write "github.com/sallyport/sallyport/tools/write/call"
 )
 
 // functions are what the host can run inside beside programs.
 var functions = map[string]guest.Function{
 	"echo": {Run: func(_ context.Context, c *inside.Call) ([]byte, error) { return c.Input, nil }, Pure: true},
+
+	inside.ResolveName: {Run: inside.JSON(inside.ResolvePaths)},
+
+	bash.Name: {Run: inside.JSON(bash.Run)},
+	"Read":    {Run: inside.JSON(read.Run)},
+	"Write":   {Run: inside.JSON(write.Run)},
+	"Edit":    {Run: inside.JSON(edit.Run)},
 }
 
 func main() {

@@ -49,6 +49,7 @@ type Record struct {
 	Name      string     `json:"name"`    // its name
 	Call      string     `json:"call,omitempty"`
 	Parent    string     `json:"parent,omitempty"` // the call that this one belongs to
+	Use       string     `json:"use,omitempty"`    // what the model calls it
 	Principal *Principal `json:"principal,omitempty"`
 
 	Tool string `json:"tool,omitempty"`

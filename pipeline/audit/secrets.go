@@ -28,6 +28,9 @@ const redacted = "[secret]"
 func redactString(s string) (string, int) {
 	found := 0
 	for _, look := range secretLooks() {
+		if !look.MatchString(s) {
+			continue
+		}
 		s = look.ReplaceAllStringFunc(s, func(m string) string {
 			parts := look.FindStringSubmatch(m)
 			if parts[2] == redacted {
@@ -58,7 +61,10 @@ func (r *Record) SetInput(input any) error {
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err
 	}
-	v = redact(v, &r.Secrets)
+	if v = redact(v, &r.Secrets); r.Secrets == 0 {
+		r.Input = data
+		return nil
+	}
 	r.Input, err = json.Marshal(v)
 	return err
 }

@@ -50,7 +50,7 @@ func (g *Guest) Call(_ context.Context, req *wire.CallRequest, stream wire.Guest
 	if f.Pure {
 		err = run()
 	} else {
-		err = g.confined(req.Envelope, nil, run, nil)
+		err = g.function(req.Envelope, run)
 	}
 	if err == nil && len(result) > wire.MaxFrame-1024 {
 		err = fmt.Errorf("the result of %d bytes is larger than a message", len(result))

@@ -40,6 +40,7 @@ type Guest struct {
 	callFilter     []byte
 	env            []string // of programs that functions start
 
+	idle   workers
 	marks  *marks
 	reaper *reaper
 
@@ -76,7 +77,7 @@ func serve(version string, wireFd int, functions map[string]Function) error {
 	}
 	g := &Guest{
 		version: version, functions: functions,
-		defaultRuleset: -1, marks: m, reaper: newReaper(),
+		defaultRuleset: -1, idle: make(workers, idle), marks: m, reaper: newReaper(),
 		running: make(map[uint64]*running),
 	}
 	server, err := ttrpc.NewServer()

@@ -1,7 +1,7 @@
 // Package inside is what a function of the guest is given: its input, a way to
-// report progress, and a way to run programs that are part of the same call. It
-// depends on nothing, so that what a tool does in a container can be written and
-// tested without one.
+// report progress, a way to run programs that are part of the same call, and
+// ways to open what a decision was made on. It depends on nothing but the kernel,
+// so that what a tool does in a container can be written and tested without one.
 package inside
 
 import (
