@@ -20,7 +20,7 @@ var (
 			strings.Join(rapid.SliceOfN(atoms, 1, 3).Draw(t, "atoms"), "") +
 			rapid.SampledFrom([]string{"", "", "$", `\b`}).Draw(t, "end")
 	})
-	globs    = rapid.Custom(func(t *rapid.T) string {
+	globs = rapid.Custom(func(t *rapid.T) string {
 		return rapid.SampledFrom([]string{"", "!"}).Draw(t, "not") + rapid.SampledFrom([]string{"", "/", "**/"}).Draw(t, "root") +
 			strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "*", "*.go", "b", "**", "a*", "[ab]", "{a,b}*", "?", "build", "[!a]*", ".h", "*.*"}), 1, 3).Draw(t, "parts"), "/") +
 			rapid.SampledFrom([]string{"", "/"}).Draw(t, "dir")
@@ -59,7 +59,7 @@ func TestSameAsRipgrepOnRandomTrees(t *testing.T) {
 		defer os.RemoveAll(dir)
 		draw(rt, dir)
 		req := Request{
-			Pattern: patterns.Draw(rt, "pattern"), Path: dir,
+			Pattern: patterns.Draw(rt, "pattern"), Path: []byte(dir),
 			Mode:       rapid.SampledFrom([]Mode{Content, Files, Count}).Draw(rt, "mode"),
 			Globs:      rapid.SliceOfN(globs, 0, 2).Draw(rt, "globs"),
 			IgnoreCase: rapid.Bool().Draw(rt, "i"),

@@ -15,11 +15,11 @@ import (
 func sameAsRipgrep(t rapid.TB, tb testing.TB, req Request) *Result {
 	t.Helper()
 	c := with(tb)
-	want, wantErr := Grep(tb.Context(), c, req)
+	want, wantErr := Run(tb.Context(), c, req)
 	if c.Programs.(*programs).ran != 1 {
 		t.Fatal("ripgrep was not run")
 	}
-	got, gotErr := Grep(tb.Context(), without(), req)
+	got, gotErr := Run(tb.Context(), without(), req)
 	if (wantErr != nil) != (gotErr != nil) {
 		t.Fatalf("%+v:\nripgrep: %v\nown:     %v", req, wantErr, gotErr)
 	}
@@ -146,7 +146,7 @@ func TestSameAsRipgrep(t *testing.T) {
 				if req.Mode == "" {
 					req.Mode = Files
 				}
-				req.Path = dir
+				req.Path = []byte(dir)
 				if req.Pattern == "x*" && name == "contents" {
 					continue // empty matches within characters are ripgrep's alone
 				}
@@ -160,7 +160,7 @@ func TestSameAsRipgrepBelowTheRoot(t *testing.T) {
 	dir := plant(t, trees["ignored"])
 	for _, sub := range []string{"sub", "abc", "a/b", "m", ".git", "build"} {
 		for _, req := range requests[:3] {
-			req.Path = filepath.Join(dir, sub)
+			req.Path = []byte(filepath.Join(dir, sub))
 			if req.Mode == "" {
 				req.Mode = Files
 			}
@@ -177,7 +177,7 @@ func TestSameAsRipgrepOnFiles(t *testing.T) {
 				{Pattern: "foo", Mode: Content, After: 1}, {Pattern: "fo+|ba", Mode: Content, Only: true}, {Pattern: "foo", Mode: Count},
 				{Pattern: "o$", Mode: Files, Globs: []string{"!*"}, Type: "go"}, {Pattern: "o.*o", Multiline: true, Mode: Content},
 			} {
-				req.Path = filepath.Join(dir, file)
+				req.Path = []byte(filepath.Join(dir, file))
 				t.Run(file+" "+req.name(), func(t *testing.T) { sameAsRipgrep(t, t, req) })
 			}
 		}

@@ -54,7 +54,7 @@ func (s *search) file(fd int, size int64, path string) {
 	n, err := tree.Read(fd, buf[:min(first, len(buf))])
 	data := buf[:n]
 	isBinary := bytes.IndexByte(data, 0) >= 0
-	text, wide := utf16Text(data)
+	_, wide := utf16Text(data)
 	switch {
 	case err != nil:
 	case wide:
@@ -63,7 +63,7 @@ func (s *search) file(fd int, size int64, path string) {
 			if size > window {
 				s.out.note(note(path, errors.New("only the first 8 MB of a file in UTF-16 are searched")))
 			}
-			text, _ = utf16Text(buf[:len(data)+n])
+			text, _ := utf16Text(buf[:len(data)+n])
 			f.text(text)
 		}
 	case isBinary && !s.explicit:
