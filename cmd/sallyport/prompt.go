@@ -215,7 +215,8 @@ func holdTerminal() (*heldTerminal, error) {
 		return nil, fmt.Errorf("there is no terminal to ask on: %w", err)
 	}
 	mode := *old
-	mode.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG
+	// ^C must not throw away what we write: readLine throws away what was typed.
+	mode.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG | unix.NOFLSH
 	mode.Iflag |= unix.ICRNL
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &mode); err != nil {
 		return nil, fmt.Errorf("the terminal: %w", err)
