@@ -85,8 +85,9 @@ func newApp() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			execCommand(), diffCommand(), applyCommand(), discardCommand(),
-			approveCommand(), sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
+			execCommand(), callCommand(), agentCommand(), mcpCommand(), toolsCommand(), approveCommand(),
+			diffCommand(), applyCommand(), discardCommand(),
+			sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
 		},
 	}
 	app.OnUsageError = wrongUsage
