@@ -36,35 +36,7 @@ func TestMain(m *testing.M) {
 	if rule, ok := os.LookupEnv(promptRule); ok {
 		os.Exit(askAsTest(rule))
 	}
-	if dir := os.Getenv(queueIn); dir != "" {
-		a, err := newQueue(dir, time.Millisecond).Ask(context.Background(), &permission.Prompt{Tool: "Bash"})
-		fmt.Println(a.Allow, err)
-		os.Exit(0)
-	}
 	os.Exit(m.Run())
-}
-
-// queueIn makes the test binary ask whoever answers in another terminal. Its
-// value is a session's directory.
-const queueIn = "SALLYPORT_TEST_QUEUE_IN"
-
-// Where a question is answered is said on standard error, which is no part of a
-// protocol, and to the model when nobody did.
-func TestQueueSaysWhereItIsAnswered(t *testing.T) {
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), queueIn+"="+t.TempDir())
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "false nobody answered within 1ms: a person can answer with sallyport approve in another terminal"; !strings.HasPrefix(string(out), want) {
-		t.Errorf("%q", out)
-	}
-	if !regexp.MustCompile(`^sallyport: a call waits 1ms for an answer, in another terminal: sallyport approve [a-z2-9]{6}\n$`).Match(errs.Bytes()) {
-		t.Errorf("%q", errs.String())
-	}
 }
 
 func askAsTest(rule string) int {
