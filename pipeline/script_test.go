@@ -16,7 +16,7 @@ func TestScript(t *testing.T) {
 		{"one as the API returns it", `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[` + use + `],"stop_reason":"tool_use","usage":{}}`, `|t1 Read {"file_path":"a"}`},
 		{"blocks of other kinds", `{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},` + use + `]}`, `|t1 Read {"file_path":"a"}`},
 		{"an input that is none of the tool's is the pipeline's to refuse", `{"role":"assistant","content":[{"type":"tool_use","name":"Read","input":7}]}`, "| Read 7"},
-		{"no content", `{"role":"assistant"}`, "|"},
+		{"no content", `{"role":"assistant"}`, "line 1 of the script: its content is neither"},
 		{"empty lines", "\n  \n" + `{"role":"assistant","content":"x"}` + "\n\n", "x|"},
 		{"somebody else's", `{"role":"user","content":"go"}`, "EOF"},
 		{"a line of another kind", `{"type":"summary","summary":"s"}`, "EOF"},

@@ -276,4 +276,3 @@ func (f *first) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-
