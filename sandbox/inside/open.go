@@ -55,7 +55,7 @@ func (e *PathError) Error() string {
 	case errors.Is(e.Err, unix.ENOSPC), errors.Is(e.Err, unix.EDQUOT):
 		what = "no space is left; remove what is not needed"
 	case errors.Is(e.Err, unix.EAGAIN):
-		what = "it gives nothing to read now; use Bash with a timeout"
+		what = "it gives nothing to read now, or another process has a lease on it; use Bash with a timeout"
 	default:
 		what = e.Err.Error()
 	}
@@ -130,6 +130,9 @@ func OpenDir(path string, resolved bool) (*File, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil, &KindError{path, kind(st.Mode), "a directory"}
 	}
+	if ownSecret(fd) {
+		return nil, &PathError{path, unix.EACCES}
+	}
 	dir, err := openat2(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return nil, &PathError{path, err}
@@ -177,10 +180,11 @@ func openHeld(held int, st unix.Stat_t, path string) (*File, error) {
 }
 
 // ownFiles are what may be read of the process that runs functions, PID 1 of the
-// container: what /proc/mounts and its like lead to. The rest, as its memory and
-// its environment, is kept from every program of the session; a function runs in
-// that very process, and must not lend its rights.
-var ownFiles = []string{"mounts", "mountinfo", "status", "cgroup", "limits", "net/*"}
+// container: what /proc/mounts and its like lead to. The rest, as its memory, its
+// environment, and the names in map_files, which are addresses, is kept from every
+// program of the session; a function runs in that very process, and must not lend
+// its rights.
+var ownFiles = []string{"mounts", "mountinfo", "status", "cgroup", "limits", "net", "net/*"}
 
 // ownSecret reports whether what is held is of this process, and none of that.
 func ownSecret(held int) bool {

@@ -1,0 +1,204 @@
+package bash
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// A verdict is what is known of a simple command. It is read-only when why is
+// "".
+type verdict struct {
+	kind  Kind
+	why   string
+	paths []Path
+	open  bool // there may be paths beside those
+	globs []string
+	hosts []string
+	edits bool
+}
+
+// A command is one that the table knows.
+type command struct {
+	kind  Kind
+	flags *flags
+	// free says that no flag of the command does harm, so that a word may become
+	// one.
+	free bool
+	// from is the first operand that is a path; -1: none is.
+	from int
+	// pattern says that it is so only where no flag gives the pattern.
+	pattern bool
+	// most is how many operands it may have to be what it is; 0: any number.
+	most int
+	// tree lists the flags with which it reads all below its operands; "*":
+	// always. here says that without operands that is the working directory.
+	tree string
+	here bool
+	// check says why it is not read-only after all; nil: it is.
+	check func(a *args) string
+}
+
+// A subject is a command that needs more than a line of the table.
+type subject func(w *walker, words []Word, d dirs) verdict
+
+// classify says what a command does.
+func (w *walker) classify(words []Word, d dirs) verdict {
+	name := words[0]
+	if !name.Known {
+		return verdict{kind: Unknown, why: "the name of a command is not known until it is run", open: true}
+	}
+	base := path.Base(name.Value)
+	v := w.known(base, words, d)
+	if base != name.Value && v.why == "" {
+		v.kind, v.why = Executes, fmt.Sprintf("%s is a path: another program may be there", printable(name.Value))
+	}
+	return v
+}
+
+func (w *walker) known(name string, words []Word, d dirs) verdict {
+	if s := subjects()[name]; s != nil {
+		return s(w, words, d)
+	}
+	c := commands()[name]
+	if c == nil {
+		if kind, ok := others()[name]; ok {
+			v := verdict{kind: kind, open: true, why: whyNot(kind, name)}
+			if kind == Network {
+				v.hosts = hosts(words[1:])
+			}
+			return v
+		}
+		// What is only asked for its version does no more.
+		if len(words) == 2 && words[1].Known && versions[name+" "+words[1].Value] {
+			return verdict{kind: Neutral}
+		}
+		return verdict{kind: Unknown, open: true, why: fmt.Sprintf("what %s does is not known", printable(name))}
+	}
+	a, err := c.flags.read(words[1:], false)
+	if err != nil {
+		v := verdict{kind: c.kind, open: true, why: name + ": " + err.Error()}
+		v.rough(words[1:], d)
+		return v
+	}
+	v := verdict{kind: c.kind}
+	if a.unsure && !c.free {
+		v.why = name + ": a word may become a flag when it is expanded"
+	}
+	if !c.free && v.why == "" {
+		if name := a.dash(); name != "" {
+			v.why = fmt.Sprintf("%s: the value of %s may be a flag", words[0].Value, name)
+		}
+	}
+	if c.most > 0 && len(a.operands) > c.most || c.most < 0 && len(a.operands) > 0 || c.most > 0 && !counted(a.operands) {
+		v.why = name + ": with more operands it is not read-only"
+	}
+	if c.check != nil && v.why == "" {
+		if why := c.check(a); why != "" {
+			v.why = name + ": " + why
+		}
+	}
+	for _, f := range a.files {
+		v.read(f, d, false)
+	}
+	if c.from < 0 {
+		return v
+	}
+	tree := c.tree == "*"
+	for field := range strings.FieldsSeq(c.tree) {
+		tree = tree || a.has(field)
+	}
+	from := c.from
+	if c.pattern && a.has("e", "regexp", "f", "file", "files", "type-list") {
+		from = 0
+	}
+	for i, op := range a.operands {
+		if i >= from || !counted(a.operands[:i+1]) {
+			v.read(op, d, tree)
+		}
+	}
+	if c.here && len(a.operands) <= from {
+		v.read(lit("."), d, tree)
+	}
+	return v
+}
+
+// counted reports whether each of the words is one when it is expanded.
+func counted(words []Word) bool {
+	for _, word := range words {
+		if word.Splits || word.Many {
+			return false
+		}
+	}
+	return true
+}
+
+// read notes a path that is read.
+func (v *verdict) read(word Word, d dirs, tree bool) { v.path(word, d, tree, false) }
+
+func (v *verdict) path(word Word, d dirs, tree, write bool) {
+	switch {
+	case word.Known && word.Value == "-" && !write:
+		return
+	case word.Known && word.Value != "":
+		names := d.resolve(word.Value)
+		for _, n := range names {
+			v.paths = append(v.paths, Path{Name: n, Tree: tree, Write: write})
+		}
+		v.open = v.open || len(names) == 0
+	case strings.HasPrefix(word.Value, "/dev/fd/"+Any): // of a process substitution
+	case word.glob != "" && !word.Splits && !write && len(d.resolve(word.glob)) > 0:
+		v.globs = append(v.globs, d.resolve(word.glob)...)
+	default:
+		v.open = true
+	}
+}
+
+// rough notes every word that could be a path, of a command whose flags are not
+// known.
+func (v *verdict) rough(words []Word, d dirs) {
+	for _, word := range words {
+		if _, value, ok := strings.Cut(word.Value, "="); ok && word.Known && strings.HasPrefix(word.Value, "-") {
+			v.read(lit(value), d, false)
+		} else if word.operand() {
+			v.read(word, d, false)
+		}
+	}
+}
+
+func whyNot(kind Kind, name string) string {
+	switch kind {
+	case Network:
+		return name + " uses the network"
+	case Inspect:
+		return name + " looks at processes or sockets"
+	case Executes:
+		return name + " runs other programs"
+	case Write:
+		return name + " changes files"
+	}
+	return "what " + name + " does is not known"
+}
+
+// hosts are the words that could name one.
+func hosts(words []Word) []string {
+	var found []string
+	for _, word := range words {
+		if !word.Known || strings.HasPrefix(word.Value, "-") {
+			continue
+		}
+		host := word.Value
+		if _, rest, ok := strings.Cut(host, "://"); ok {
+			host, _, _ = strings.Cut(rest, "/")
+		} else if before, _, ok := strings.Cut(host, ":"); ok {
+			host = before
+		}
+		if i := strings.LastIndexByte(host, '@'); i >= 0 {
+			host = host[i+1:]
+		}
+		if strings.Contains(host, ".") && !strings.Contains(host, "/") {
+			found = append(found, strings.ToLower(host))
+		}
+	}
+	return found
+}

@@ -1,0 +1,230 @@
+package bash
+
+import (
+	"strings"
+	"sync"
+)
+
+// Flags of git's commands that show revisions. None writes, and none runs a
+// program but those of the repository's configuration: not --output, --ext-diff,
+// --textconv, --show-signature.
+const (
+	gitDiff = "-puszRaDWwbqctrm -U? -S= -G= -I= -O< -l= -M? -C? -B? -X? --patch --no-patch --unified? --raw --patch-with-raw --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored= --diff-algorithm= --stat? --compact-summary --numstat --shortstat --dirstat? --cumulative --summary --patch-with-stat --name-only --name-status --submodule? --color? --no-color --color-moved? --no-color-moved --color-moved-ws= --word-diff? --word-diff-regex= --color-words? --no-renames --rename-empty --no-rename-empty --check --ws-error-highlight= --full-index --binary --abbrev? --no-abbrev --break-rewrites? --find-renames? --find-copies? --find-copies-harder --irreversible-delete --diff-filter= --find-object= --pickaxe-all --pickaxe-regex --skip-to= --rotate-to= --relative? --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines= --inter-hunk-context= --function-context --exit-code --quiet --no-ext-diff --no-textconv --ignore-submodules? --src-prefix= --dst-prefix= --no-prefix --default-prefix --line-prefix= --ita-invisible-in-index --stat-width= --stat-name-width= --stat-count= --merge-base --cached --staged --no-index --base --ours --theirs --cc --diff-merges= --no-diff-merges --combined-all-paths --root --output-indicator-new= --output-indicator-old= --output-indicator-context="
+	gitLog  = gitDiff + " -# -n= -iEFPg -L= --oneline --graph --no-graph --decorate? --no-decorate --decorate-refs= --decorate-refs-exclude= --clear-decorations --source --mailmap --use-mailmap --no-mailmap --log-size --max-count= --skip= --since= --after= --until= --before= --since-as-filter= --author= --committer= --grep= --grep-reflog= --all-match --invert-grep --regexp-ignore-case --basic-regexp --extended-regexp --fixed-strings --perl-regexp --remove-empty --merges --no-merges --min-parents= --max-parents= --no-min-parents --no-max-parents --first-parent --exclude-first-parent-only --not --all --branches? --tags? --remotes? --glob= --exclude= --exclude-hidden= --reflog --alternate-refs --single-worktree --ignore-missing --cherry-mark --cherry-pick --left-only --right-only --left-right --cherry --walk-reflogs --merge --boundary --simplify-by-decoration --show-pulls --full-history --dense --sparse --simplify-merges --ancestry-path? --date-order --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format= --abbrev-commit --no-abbrev-commit --encoding= --expand-tabs? --no-expand-tabs --notes? --no-notes --show-notes? --relative-date --date= --parents --children --timestamp --show-linear-break? --follow --full-diff"
+	gitRefs = "--sort= --format= --color? --count= --contains= --no-contains= --merged= --no-merged= --points-at= --ignore-case -i --omit-empty"
+)
+
+// gitCommand is one of git's commands that can be read-only.
+type gitCommand struct {
+	flags *flags
+	// check says why its operands, or flags, make it something else.
+	check func(a *args) string
+}
+
+var gitCommands = sync.OnceValue(func() map[string]gitCommand {
+	table := make(map[string]gitCommand)
+	add := func(names, spec string, check func(a *args) string) {
+		for name := range strings.FieldsSeq(names) {
+			table[name] = gitCommand{flagSet(spec), check}
+		}
+	}
+	add("status", "-sbvzu -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignore-submodules? --ignored? --ahead-behind --no-ahead-behind --renames --no-renames --find-renames? --column? --no-column", nil)
+	add("log whatchanged show diff diff-tree diff-index diff-files range-diff", gitLog+" --stdin -s -v --no-commit-id --always --pretty? --no-dual-color --creation-factor= --left-only --right-only", formats)
+	add("shortlog", gitLog+" -nsec -w? --numbered --summary --email --group= --committer", formats)
+	add("rev-list", gitLog+" --count --objects --objects-edge --unpacked --header --quiet --timestamp --disk-usage? --bisect --filter= --no-object-names --no-commit-header --commit-header", formats)
+	add("blame annotate", "-bcefklnpstwC -L= -M? -C? -S< --root --show-stats --score-debug --show-name --show-number --porcelain --line-porcelain --incremental --since= --date= --show-email --abbrev= --color-lines --color-by-age --ignore-rev= --ignore-revs-file< --first-parent --reverse --encoding= --no-progress --minimal", nil)
+	add("grep", "-aiIwvhHErzFPGnolLcpW0q -# -A= -B= -C= -m= -e= -f< --cached --no-index --untracked --no-exclude-standard --exclude-standard --recurse-submodules --text --ignore-case --max-depth= -r --recursive --no-recursive --word-regexp --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings --line-number --column --files-with-matches --name-only --files-without-match --null --only-matching --count --color? --no-color --break --heading --show-function --context= --after-context= --before-context= --function-context --max-count= --threads= --and --or --not --all-match --quiet", nil)
+	add("branch", "-arvlqi --all --remotes --list --verbose --quiet --show-current --abbrev= --no-abbrev --column? --no-column "+gitRefs, listing("l", "list"))
+	add("tag", "-li -n? --list --column? --no-column "+gitRefs, listing("l", "list"))
+	add("for-each-ref", "--stdin --shell --perl --python --tcl --exclude= --include-root-refs "+gitRefs, formats)
+	add("show-ref", "-qdhs -s? --head --heads --branches --tags --dereference --hash? --verify --exists --abbrev? --quiet --exclude-existing?", nil)
+	add("rev-parse", "-q --verify --quiet --short? --symbolic --symbolic-full-name --abbrev-ref? --show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir --absolute-git-dir --git-path= --is-inside-git-dir --is-inside-work-tree --is-bare-repository --is-shallow-repository --show-superproject-working-tree --shared-index-path --show-object-format? --show-ref-format --all --branches? --tags? --remotes? --glob= --exclude= --disambiguate= --since= --after= --until= --before= --not --sq --revs-only --no-revs --flags --no-flags --default= --prefix= --local-env-vars --path-format= --end-of-options", nil)
+	add("describe", "--all --tags --contains --abbrev= --candidates= --exact-match --debug --long --match= --exclude= --always --first-parent --dirty? --no-dirty", nil)
+	add("ls-files", "-cdmosuktvzifr -x= -X< --cached --deleted --modified --others --ignored --stage --unmerged --killed --resolve-undo --directory --no-empty-directory --eol --deduplicate --exclude= --exclude-from< --exclude-per-directory= --exclude-standard --error-unmatch --with-tree= --full-name --recurse-submodules --abbrev? --debug --sparse --format=", nil)
+	add("ls-tree", "-drtlz --long --name-only --name-status --object-only --abbrev? --full-name --full-tree --format=", nil)
+	add("cat-file", "-tspe --batch? --batch-check? --batch-command? --batch-all-objects --buffer --unordered --follow-symlinks --allow-unknown-type --mailmap --use-mailmap -Z -z", nil)
+	add("merge-base", "-a --all --octopus --independent --is-ancestor --fork-point", nil)
+	add("name-rev", "--tags --refs= --exclude= --all --name-only --no-undefined --always --annotate-stdin", nil)
+	add("cherry", "-v --verbose --abbrev?", nil)
+	add("count-objects", "-vH --verbose --human-readable", nil)
+	add("check-ignore", "-qvzn --quiet --verbose --stdin --non-matching --no-index", nil)
+	add("check-attr", "-az --all --cached --stdin --source=", nil)
+	add("check-ref-format", "--branch --normalize --allow-onelevel --no-allow-onelevel --refspec-pattern", nil)
+	add("check-mailmap", "--stdin", nil)
+	add("show-branch", "-ra --all --remotes --current --topo-order --date-order --sparse --more= --list --independent --merge-base --topics --color? --no-color --sha1-name --no-name", nil)
+	add("symbolic-ref", "-q --quiet --short --recurse --no-recurse", atMost(1))
+	add("remote", "-v --verbose", words("get-url"))
+	add("reflog", gitLog, words("show exists list"))
+	add("stash", gitLog+" --include-untracked --only-untracked", func(a *args) string {
+		if len(a.operands) == 0 {
+			return "stash alone changes the workspace"
+		}
+		if why := formats(a); why != "" {
+			return why
+		}
+		return words("list show")(a)
+	})
+	add("worktree", "-vz --porcelain --verbose", need("list"))
+	add("notes", "", need("list show"))
+	add("submodule", "--cached --recursive --quiet -q", need("status"))
+	add("bisect", "", need("log"))
+	add("config", "-lz --get --get-all --get-regexp --get-urlmatch --list --null --name-only --show-origin --show-scope --global --system --local --worktree -f< --file< --blob= --type= --bool --int --bool-or-int --path --expiry-date --includes --no-includes --all --regexp --default=", func(a *args) string {
+		if a.has("get", "get-all", "get-regexp", "get-urlmatch", "list", "l") {
+			return ""
+		}
+		if len(a.operands) > 0 && a.operands[0].Known && (a.operands[0].Value == "get" || a.operands[0].Value == "list") {
+			return ""
+		}
+		if a.has("all", "regexp", "default") {
+			return "with get only"
+		}
+		return atMost(1)(a)
+	})
+	add("var", "-l", nil)
+	add("version", "--build-options", nil)
+	return table
+})
+
+// formats refuses formats that check a signature, by a program of the
+// configuration.
+func formats(a *args) string {
+	for _, f := range a.all("format", "pretty") {
+		if !f.Known || strings.Contains(f.Value, "%G") || strings.Contains(f.Value, "signature") {
+			return "the format may check signatures"
+		}
+	}
+	return ""
+}
+
+// listing is for commands that make something of an operand, but list with one
+// of the flags.
+func listing(names ...string) func(a *args) string {
+	return func(a *args) string {
+		if len(a.operands) > 0 && !a.has(names...) {
+			return "an operand makes one"
+		}
+		return formats(a)
+	}
+}
+
+func atMost(n int) func(a *args) string {
+	return func(a *args) string {
+		if len(a.operands) > n || !counted(a.operands) {
+			return "with more operands it writes"
+		}
+		return ""
+	}
+}
+
+// words is for commands whose first operand, if any, says what they do.
+func words(allowed string) func(a *args) string {
+	return func(a *args) string {
+		if len(a.operands) == 0 {
+			return ""
+		}
+		return need(allowed)(a)
+	}
+}
+
+func need(allowed string) func(a *args) string {
+	return func(a *args) string {
+		if len(a.operands) > 0 && a.operands[0].Known && a.operands[0].Value != "" && strings.Contains(" "+allowed+" ", " "+a.operands[0].Value+" ") {
+			return ""
+		}
+		return "what it does is not known to change nothing"
+	}
+}
+
+// gitKinds are the kinds of git's other commands.
+var gitKinds = map[string]Kind{
+	"fetch": Network, "pull": Network, "push": Network, "clone": Network, "ls-remote": Network, "remote-http": Network, "send-email": Network,
+	"daemon": Network, "difftool": Executes, "mergetool": Executes, "gui": Executes, "help": Executes, "instaweb": Executes, "filter-branch": Executes, "rebase": Write,
+}
+
+// git has a table of its own. Options before its command that leave it what it
+// is: another directory, no pager.
+func git(_ *walker, all []Word, d dirs) verdict {
+	args := all[1:]
+	for len(args) > 0 {
+		s := args[0].Value
+		if !args[0].Known {
+			return refuse(Unknown, "git: its command is not known")
+		}
+		if s == "-C" {
+			if len(args) < 2 || !args[1].Known {
+				return refuse(Unknown, "git: its directory is not known")
+			}
+			if args[1].Value != "" {
+				d = d.resolve(args[1].Value)
+			}
+			args = args[2:]
+			continue
+		}
+		if s == "--no-pager" || s == "-P" || s == "--no-optional-locks" || s == "--literal-pathspecs" || s == "--no-replace-objects" || s == "--icase-pathspecs" || s == "--glob-pathspecs" || s == "--no-lazy-fetch" {
+			args = args[1:]
+			continue
+		}
+		if (s == "--version" || s == "-v") && len(args) == 1 {
+			return verdict{kind: Read}
+		}
+		if strings.HasPrefix(s, "-") {
+			return refuse(Unknown, "git: %s is not known to be harmless", printable(s))
+		}
+		break
+	}
+	if len(args) == 0 {
+		return refuse(Unknown, "git: it has no command")
+	}
+	name := args[0].Value
+	c, ok := gitCommands()[name]
+	if !ok {
+		kind := gitKinds[name]
+		if kind == "" {
+			kind = Write
+		}
+		v := refuse(kind, "git %s may change something", printable(name))
+		if kind == Network {
+			v.hosts = hosts(args[1:])
+			v.why = "git " + name + " uses the network"
+		}
+		return v
+	}
+	v := verdict{kind: Read}
+	if name == "grep" {
+		v.kind = Search
+	}
+	a, err := c.flags.read(args[1:], false)
+	switch {
+	case err != nil:
+		v.why = "git " + name + ": " + err.Error()
+		a = &args0
+		v.rough(args[1:], d)
+	case a.unsure:
+		v.why = "git " + name + ": a word may become a flag when it is expanded"
+	case c.check != nil:
+		if why := c.check(a); why != "" {
+			v.why = "git " + name + ": " + why
+			if name == "branch" || name == "tag" || name == "stash" || name == "config" || name == "symbolic-ref" {
+				v.kind = Write
+			}
+		}
+	}
+	if flag := a.dash(); v.why == "" && flag != "" {
+		v.why = "git " + name + ": the value of " + flag + " may be a flag"
+	}
+	for _, f := range a.files {
+		v.read(f, d, false)
+	}
+	// Operands may be paths, or revisions of them: revision:path.
+	for _, op := range a.operands {
+		if op.Known {
+			if _, file, ok := strings.Cut(op.Value, ":"); ok {
+				op = lit(file)
+			}
+		}
+		v.read(op, d, name == "grep" || name == "diff" || name == "log" || name == "show")
+	}
+	return v
+}
+
+var args0 args

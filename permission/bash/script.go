@@ -1,0 +1,224 @@
+package bash
+
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A Kind is what a command does.
+type Kind string
+
+const (
+	Search  Kind = "search"
+	Read    Kind = "read"
+	List    Kind = "list"
+	Neutral Kind = "neutral" // it neither reads nor writes: echo, cd ...
+	Write   Kind = "write"
+	// Inspect is for commands whose purpose is to look at processes or sockets.
+	Inspect Kind = "inspect"
+	Network Kind = "network"
+	// Executes is for commands that run others, or code that they are given.
+	Executes Kind = "executes-other"
+	Unknown  Kind = "unknown"
+)
+
+// Limits of what is read; what exceeds one is not provable.
+const (
+	MaxLength = 64 << 10 // bytes
+	maxDepth  = 24       // constructs in each other
+	maxParts  = 2000
+	maxDirs   = 4 // working directories that a part may have
+)
+
+// An Env is what is known of where a command would run.
+type Env struct {
+	Dir  string // the working directory, absolute; "" when it is not known
+	Home string // of ~ and $HOME; "" when it is not known
+}
+
+// A Script is a command taken apart.
+type Script struct {
+	Source string
+	// Bad says why the whole could not be read; "" when it could be. Parts are
+	// then what was understood, and more may be in it.
+	Bad   string
+	Parts []Part
+	// Redirects are the files that are opened by redirections.
+	Redirects []Redirect
+	// Notes say what else makes it other than read-only: functions, assignments,
+	// expansions that evaluate code.
+	Notes []string
+}
+
+// A Part is a simple command of a script.
+type Part struct {
+	// Text is its source, without assignments and redirections.
+	Text string
+	// Words are the command and its arguments. Command is what is left of them
+	// when transparent wrappers (timeout, nice ...) are taken off.
+	Words, Command []Word
+	Kind           Kind
+	ReadOnly       bool
+	Why            string // it is not read-only
+	// Paths are what it touches; Open says that there may be others.
+	Paths []Path
+	Open  bool
+	// Globs are patterns of paths that it reads, absolute, where its words are such.
+	Globs []string
+	Hosts []string // network: as far as known
+	// Edits says that it does nothing but change its Paths, as mkdir and cp do.
+	Edits bool
+	// Through is the command that this one was found in as an argument: sudo,
+	// xargs, sh -c ... Such a part tells what may be run, and proves nothing.
+	Through string
+	// Assigns says that variables are set for it that may change its meaning.
+	Assigns bool
+}
+
+// A Path is one that a part touches.
+type Path struct {
+	Name  string // absolute and clean
+	Write bool
+	Tree  bool // and all below
+}
+
+// A Redirect is a file that a redirection opens.
+type Redirect struct {
+	Source string
+	Write  bool
+	// Paths are where it may lead: more than one when the working directory may
+	// be one of several. None: it is not provable.
+	Paths []string
+	Globs []string
+}
+
+// ReadOnly reports whether the script is proved to change nothing, and otherwise
+// why it is not.
+func (s *Script) ReadOnly() (bool, string) {
+	if s.Bad != "" {
+		return false, s.Bad
+	}
+	for i := range s.Parts {
+		if p := &s.Parts[i]; !p.ReadOnly && p.Through == "" {
+			return false, p.Why
+		}
+	}
+	if len(s.Notes) > 0 {
+		return false, s.Notes[0]
+	}
+	for _, r := range s.Redirects {
+		if r.Write {
+			return false, "it writes by " + r.Source
+		}
+	}
+	return true, ""
+}
+
+var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+
+// Parse takes a command apart. What is not a command of bash, or goes beyond the
+// limits, makes a Script with Bad set.
+func Parse(src string, env Env) *Script {
+	s := &Script{Source: src}
+	var dirs []string
+	if env.Dir != "" {
+		dirs = []string{env.Dir}
+	}
+	w := &walker{script: s, env: env}
+	w.source(src, dirs)
+	return s
+}
+
+// source reads one text of a script: the whole, or one that a part of it runs.
+func (w *walker) source(src string, d dirs) dirs {
+	if why := unreadable(src); why != "" {
+		w.bad(why)
+		return nil
+	}
+	p := parsers.Get().(*syntax.Parser)
+	defer parsers.Put(p)
+	file, err := p.Parse(strings.NewReader(src), "")
+	outer := w.src
+	w.src = src
+	defer func() { w.src = outer }()
+	if err != nil {
+		w.bad("it is no command of bash: " + err.Error())
+		return nil
+	}
+	outerFile := w.file
+	w.file, w.numbers = file, nil
+	defer func() { w.file, w.numbers = outerFile, nil }()
+	return w.stmts(file.Stmts, d)
+}
+
+// unreadable says why a text is not even looked at.
+func unreadable(src string) string {
+	if len(src) > MaxLength {
+		return "it is too long to be judged"
+	}
+	if !utf8.ValidString(src) {
+		return "it is not valid UTF-8"
+	}
+	for i := 0; i < len(src); i++ {
+		if c := src[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+			return "it has a control character"
+		}
+	}
+	nesting, deepest := 0, 0
+	for i := 0; i < len(src); i++ {
+		switch src[i] {
+		case '(', '{', '`':
+			nesting++
+		case ')', '}':
+			nesting--
+		}
+		deepest = max(deepest, nesting)
+	}
+	if deepest > 200 {
+		return "it is nested too deep to be judged"
+	}
+	return ""
+}
+
+// Pieces takes the text apart by its separators, roughly: for rules against it
+// when it is Bad, and nothing else of it is known. Each piece is given with its
+// words from each of the first of them on.
+func (s *Script) Pieces(yield func(words []Word) bool) {
+	for piece := range strings.FieldsFuncSeq(s.Source, func(r rune) bool { return strings.ContainsRune(";|&\n\r(){}`\"'", r) }) {
+		var words []Word
+		for field := range strings.FieldsSeq(piece) {
+			words = append(words, lit(strings.Trim(field, `\$<>!`)))
+		}
+		for i := range min(len(words), 20) {
+			if !yield(words[i:]) {
+				return
+			}
+		}
+	}
+}
+
+func (w *walker) bad(why string) {
+	if w.script.Bad == "" {
+		w.script.Bad = why
+	}
+}
+
+func (w *walker) note(why string) {
+	if len(w.script.Notes) < 20 {
+		w.script.Notes = append(w.script.Notes, why)
+	}
+}
+
+func (w *walker) add(p Part) {
+	if len(w.script.Parts) >= maxParts {
+		w.bad("it has too many parts to be judged")
+		return
+	}
+	if w.through != "" && p.Through == "" {
+		p.Through = w.through
+	}
+	w.script.Parts = append(w.script.Parts, p)
+}

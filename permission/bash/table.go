@@ -1,0 +1,189 @@
+package bash
+
+import (
+	"strings"
+	"sync"
+)
+
+// A row is a line of the table of commands that only read.
+type row struct {
+	names string
+	kind  Kind
+	opts  string // see options
+	flags string // see flags
+}
+
+// rows are the commands that change nothing, with the flags that leave them so.
+// Options are
+//
+//	free     no flag that the command has does harm
+//	from=N   operands from N on are paths; from=none: none is
+//	most=N   with more operands it is something else; most=none: with any
+//	tree=F   with one of these flags it reads all below its operands; tree=*
+//	here     without operands it reads the working directory
+var rows = []row{
+	{"ls dir vdir", List, "free here tree=R,recursive", "-aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1 -I= -T= -w= --all --almost-all --author --escape --block-size= --ignore-backups --color? --directory --classify? --file-type --format= --full-time --group-directories-first --no-group --human-readable --si --dereference-command-line --dereference --hide= --hyperlink? --indicator-style= --inode --ignore= --kibibytes --literal --hide-control-chars --show-control-chars --quote-name --quoting-style= --reverse --recursive --size --sort= --time= --time-style= --tabsize= --width= --context --zero --numeric-uid-gid --version --help"},
+	{"cat", Read, "free", "-AbeEnstTuv --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs --show-nonprinting --version --help"},
+	{"tac", Read, "free", "-br -s= --before --regex --separator= --version --help"},
+	{"rev", Read, "free", "--version --help"},
+	{"nl", Read, "free", "-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w= --body-numbering= --number-format= --number-width= --number-separator= --starting-line-number= --no-renumber"},
+	{"head", Read, "free", "-qvz -c= -n= -# --bytes= --lines= --quiet --silent --verbose --zero-terminated --version --help"},
+	{"tail", Read, "free", "-fFqvz -c= -n= -s= -# --bytes= --lines= --quiet --silent --verbose --zero-terminated --follow? --pid= --retry --sleep-interval= --max-unchanged-stats= --version --help"},
+	{"wc", Read, "free", "-clmLw --bytes --chars --lines --max-line-length --words --total= --files0-from< --version --help"},
+	{"grep egrep fgrep", Search, "free from=grep tree=r,R,recursive,dereference-recursive", "-abcEFGhHiIlLnoPqrRsTuUvVwxyzZ -# -A= -B= -C= -D= -d= -e= -f< -m= --extended-regexp --fixed-strings --basic-regexp --perl-regexp --regexp= --file< --ignore-case --no-ignore-case --word-regexp --line-regexp --null-data --no-messages --invert-match --max-count= --byte-offset --line-number --line-buffered --with-filename --no-filename --label= --only-matching --quiet --silent --binary-files= --text --directories= --devices= --recursive --dereference-recursive --include= --exclude= --exclude-from< --exclude-dir= --files-without-match --files-with-matches --count --initial-tab --null --before-context= --after-context= --context= --color? --colour? --binary --version --help"},
+	{"cut", Read, "free", "-snz -b= -c= -d= -f= --bytes= --characters= --delimiter= --fields= --only-delimited --output-delimiter= --complement --zero-terminated"},
+	{"paste", Read, "free", "-sz -d= --delimiters= --serial --zero-terminated"},
+	{"tr", Read, "free from=none", "-cCdst --complement --delete --squeeze-repeats --truncate-set1"},
+	{"fold", Read, "free", "-bsc -w= -# --bytes --spaces --width="},
+	{"fmt", Read, "free", "-cstu -w= -p= -g= -# --width= --prefix= --crown-margin --split-only --tagged-paragraph --uniform-spacing --goal="},
+	{"pr", Read, "free", "-adcFfJmrTtvW -# -h= -l= -n? -o= -s? -w= -e? -i? --header= --length= --width= --omit-header --omit-pagination --columns="},
+	{"expand unexpand", Read, "free", "-ai -t= --initial --all --tabs= --first-only"},
+	{"column", Read, "free", "-tnxeLJ -s= -o= -c= -N= -R= -T= -O= -H= -E= -W= --table --separator= --output-separator= --output-width= --table-columns= --table-right= --json --fillrows --table-name="},
+	{"comm", Read, "free", "-123z --check-order --nocheck-order --output-delimiter= --total --zero-terminated"},
+	{"join", Read, "free", "-iz -a= -e= -o= -t= -v= -1= -2= -j= --ignore-case --check-order --nocheck-order --header --zero-terminated"},
+	{"cmp", Read, "free", "-bls -i= -n= --print-bytes --ignore-initial= --verbose --bytes= --quiet --silent"},
+	{"diff", Read, "free tree=r,recursive", "-abBcdeEiHnNpqrstTuvwyZ -# -C= -F= -I= -L= -S= -U= -W= -x= -X< --normal --brief --report-identical-files --context? --unified? --ed --rcs --side-by-side --width= --left-column --suppress-common-lines --show-c-function --show-function-line= --label= --expand-tabs --initial-tab --tabsize= --suppress-blank-empty --recursive --no-dereference --new-file --unidirectional-new-file --ignore-file-name-case --no-ignore-file-name-case --exclude= --exclude-from< --starting-file= --from-file< --to-file< --ignore-case --ignore-tab-expansion --ignore-trailing-space --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines= --text --strip-trailing-cr --ifdef= --minimal --horizon-lines= --speed-large-files --color? --palette= --version --help"},
+	{"diff3", Read, "", "-aAeETxXim3 -L= --show-all --text --merge --easy-only --label= --show-overlap"},
+	{"stat", Read, "free", "-fLt -c= --dereference --file-system --format= --printf= --terse --cached= --version --help"},
+	{"du", List, "free here tree=*", "-0abcDhHklLmPsSx -B= -d= -t= -X< --all --apparent-size --block-size= --bytes --total --dereference-args --max-depth= --human-readable --inodes --si --summarize --separate-dirs --threshold= --time? --time-style= --one-file-system --exclude= --exclude-from< --count-links --null --no-dereference --files0-from<"},
+	{"df", List, "free", "-ahHiklmPTv -B= -t= -x= --all --block-size= --human-readable --si --inodes --local --portability --print-type --type= --exclude-type= --total --output? --no-sync"},
+	{"basename", Neutral, "free from=none", "-az -s= --multiple --suffix= --zero"},
+	{"dirname", Neutral, "free from=none", "-z --zero"},
+	{"realpath", Read, "free", "-eELmPqsz --canonicalize-existing --canonicalize-missing --logical --physical --quiet --relative-to= --relative-base= --strip --no-symlinks --zero"},
+	{"readlink", Read, "free", "-efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline --quiet --silent --verbose --zero"},
+	{"file", Read, "", "-bBcdhiIkLNnrsv0 -F= -P= -e= --brief --mime --mime-type --mime-encoding --dereference --no-dereference --extension --keep-going --separator= --print0 --raw --special-files --version --help"},
+	{"md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum", Read, "free", "-bctwzrs -l= -a= --binary --check --tag --text --zero --ignore-missing --quiet --status --strict --warn --length= --algorithm= --raw --base64 --untagged --debug"},
+	{"od", Read, "free", "-abcdfhiloxsv -A= -j= -N= -S= -t= -w? --address-radix= --skip-bytes= --read-bytes= --strings? --format= --output-duplicates --width? --endian="},
+	{"hexdump hd", Read, "free", "-bcCdovx -e= -f< -n= -s= --canonical --length= --skip= --no-squeezing"},
+	{"strings", Read, "free", "-afowW -# -n= -t= -e= -d --all --print-file-name --bytes= --radix= --encoding= --include-all-whitespace"},
+	{"base64 base32 basenc", Read, "free", "-di -w= --decode --ignore-garbage --wrap= --base64 --base64url --base32 --base32hex --base16 --z85"},
+	{"uniq", Read, "most=1", "-cdDiuz -f= -s= -w= --count --repeated --all-repeated? --skip-fields= --group? --ignore-case --skip-chars= --unique --zero-terminated --check-chars="},
+	{"sort", Read, "", "-bcCdfghiMmnrRsuVz -k= -t= -S= --ignore-leading-blanks --dictionary-order --ignore-case --general-numeric-sort --ignore-nonprinting --month-sort --human-numeric-sort --numeric-sort --random-sort --reverse --sort= --version-sort --check? --debug --key= --merge --stable --buffer-size= --field-separator= --unique --zero-terminated --parallel= --batch-size= --files0-from< --random-source<"},
+	{"shuf", Read, "", "-erz -i= -n= --echo --input-range= --head-count= --repeat --zero-terminated --random-source<"},
+	{"tsort", Read, "free", ""},
+	{"seq", Neutral, "free from=none", "-w -s= -f= -# --separator= --equal-width --format="},
+	{"numfmt", Neutral, "free from=none", "-z -d= --from= --to= --field= --padding= --suffix= --header? --round= --format= --grouping --delimiter= --invalid= --from-unit= --to-unit="},
+	{"factor", Neutral, "free from=none", ""},
+	{"pwd", Neutral, "free from=none", "-LP"},
+	{"tree", List, "here tree=*", "-adfghilnpqrstuvxACDFJNQSUX -L! -P! -I! --noreport --dirsfirst --filesfirst --du --si --prune --charset? --filelimit? --gitignore --ignore-case --matchdirs --inodes --device --sort? --timefmt? --metafirst --fromfile --info"},
+	{"date", Neutral, "from=none most=1", "-uR -d= -I? -r< --reference< --date= --utc --universal --iso-8601? --rfc-3339= --rfc-email --debug"},
+	{"cal ncal", Neutral, "free from=none", "-13jmsywhMNb -A= -B= -n= -d="},
+	{"uname arch nproc whoami logname groups id tty users uptime", Neutral, "free from=none", "-asnrvmpiogGuzZ --all --kernel-name --kernel-release --machine --nodename --operating-system --processor --group --groups --name --real --user --zero --silent --quiet --ignore= --pretty --since --hardware-platform --kernel-version"},
+	{"hostname", Neutral, "from=none most=none", "-s"},
+	{"printenv", Neutral, "free from=none", "-0 --null"},
+	{"free", Neutral, "free from=none", "-bkmghlwtv --bytes --kibi --mebi --gibi --human --total --wide --lohi"},
+	{"lscpu lsblk", Neutral, "from=none most=none", "-aJfplmtbn --json --all --bytes --fs"},
+	{"getconf", Neutral, "from=none", "-a"},
+	{"locale", Neutral, "free from=none", "-ackm --all-locales --charmaps --category-name --keyword-name"},
+	{"iconv", Read, "", "-cls -f= -t= --from-code= --to-code= --list --silent"},
+	{"jq", Read, "free from=1", "-cnrjaSCMseh -f< --compact-output --null-input --raw-input --raw-output --join-output --ascii-output --sort-keys --color-output --monochrome-output --slurp --exit-status --tab --indent= --from-file< --seq --stream --unbuffered --raw-output0 --args --jsonargs --help --version"},
+	{"bc", Read, "free", "-lqsw --mathlib --quiet --standard"},
+	{"which", List, "free from=none", "-as --all"},
+	{"type", List, "free from=none", "-afptP"},
+	{"zcat", Read, "free", "-f --force"},
+	{"bzcat xzcat lzcat zstdcat", Read, "", "-kqv --keep --quiet"},
+	{"gzip", Read, "", "-klqtv --keep --list --quiet --test --verbose"},
+	{"unzip", Read, "from=0", "-lvtqpcZ1"},
+	{"zipinfo", Read, "", "-12smlvhtTz"},
+	{"nm", Read, "", "-aABCDgnoprSsuv --demangle? --dynamic --defined-only --extern-only --numeric-sort --print-size --size-sort --undefined-only --no-sort --reverse-sort"},
+	{"size", Read, "", "-ABdoxt --format= --radix= --totals --common"},
+	{"readelf", Read, "", "-hlSseWVdrnA --file-header --program-headers --segments --section-headers --sections --headers --syms --symbols --dyn-syms --dynamic --relocs --notes --version-info --wide"},
+	{"c++filt", Neutral, "free from=none", "-_npi"},
+	{"sleep", Neutral, "free from=none", ""},
+	{"yes", Neutral, "free from=none", ""},
+	{"look", Search, "from=1", "-abdf -t= --alternative --alphanum --ignore-case --terminate="},
+	{"rg", Search, "from=grep here tree=*", "-aFHIilLnNoPpqsSTUuvVwxhc0 -# -A= -B= -C= -E= -e= -f< -g= -j= -m= -M= -r= -t= -T= -d= --after-context= --before-context= --context= --color= --colors= --column --no-column --context-separator= --count --count-matches --crlf --no-crlf --debug --dfa-size-limit= --encoding= --engine= --field-context-separator= --field-match-separator= --file< --files --files-with-matches --files-without-match --fixed-strings --no-fixed-strings --follow --glob= --glob-case-insensitive --heading --no-heading --help --hidden --no-hidden --iglob= --ignore-case --ignore-file< --ignore-file-case-insensitive --include-zero --invert-match --json --line-buffered --line-number --no-line-number --line-regexp --max-columns= --max-columns-preview --max-count= --max-depth= --maxdepth= --max-filesize= --mmap --no-mmap --multiline --multiline-dotall --no-config --no-ignore --no-ignore-dot --no-ignore-exclude --no-ignore-files --no-ignore-global --no-ignore-messages --no-ignore-parent --no-ignore-vcs --no-messages --no-require-git --no-unicode --null --null-data --one-file-system --only-matching --passthru --path-separator= --pcre2 --pretty --quiet --regexp= --replace= --smart-case --case-sensitive --sort= --sortr= --stats --text --threads= --trim --type= --type-not= --type-add= --type-clear= --type-list --unrestricted --version --vimgrep --with-filename --no-filename --word-regexp --stop-on-nonmatch --binary --block-buffered --auto-hybrid-regex --byte-offset --hyperlink-format="},
+	{"fd fdfind", Search, "from=1 here tree=*", "-HIuUsigFapLl0q1 -d= -t= -e= -E= -c= -j= -S= --hidden --no-ignore --no-ignore-vcs --unrestricted --case-sensitive --ignore-case --glob --regex --fixed-strings --absolute-path --full-path --follow --list-details --print0 --max-depth= --min-depth= --exact-depth= --type= --extension= --exclude= --color= --threads= --size= --changed-within= --changed-before= --max-results= --quiet --owner= --base-directory= --search-path< --one-file-system --version --help"},
+	{"wait", Neutral, "from=none", "-n"},
+	{"jobs", Neutral, "from=none", "-lnprs"},
+	{"times break continue exit return shift dirs", Neutral, "free from=none", "-#"},
+}
+
+// versions are programs that only say which they are.
+var versions = map[string]bool{
+	"python --version": true, "python3 --version": true, "python3 -V": true, "python -V": true, "node --version": true, "node -v": true,
+	"gcc --version": true, "g++ --version": true, "cc --version": true, "clang --version": true, "make --version": true,
+	"bash --version": true, "perl --version": true, "perl -v": true, "ruby --version": true, "php --version": true,
+	"java -version": true, "java --version": true, "javac -version": true, "cmake --version": true, "jq --version": true, "curl --version": true,
+	"tar --version": true, "sed --version": true, "awk --version": true, "find --version": true,
+}
+
+// known kinds of commands that are not read-only.
+var kinds = []struct {
+	kind  Kind
+	names string
+}{
+	{Write, "dd truncate install mktemp split csplit patch shred fallocate mkfifo mknod unlink link sync setfattr setfacl chattr rsync zip bzip2 xz zstd gunzip bunzip2 unxz cpio ar strip objcopy ed ex dos2unix unix2dos"},
+	{Inspect, "ps pgrep pidof pstree top htop lsof ss netstat fuser vmstat iostat pmap w who last lastlog ipcs lsns lsmod dmesg journalctl ip ifconfig"},
+	{Network, "curl wget nc ncat netcat telnet ssh scp sftp ftp ping ping6 dig host nslookup getent traceroute tracepath whois socat nmap aria2c http https lynx w3m links mail sendmail arp route"},
+	{Executes, "python python2 python3 perl ruby node nodejs deno bun php lua tclsh java go cargo rustc gcc g++ cc clang make gmake cmake ninja npm npx yarn pnpm pip pip3 uv poetry mvn gradle dotnet docker podman kubectl gdb lldb man info less more most vi vim nvim emacs nano parallel expect screen tmux at batch crontab systemctl service ld ldd dc m4 tclsh awka rpm dpkg apt apt-get yum dnf brew snap sh bash dash zsh ksh ash csh tcsh fish"},
+}
+
+var commands = sync.OnceValue(func() map[string]*command {
+	table := make(map[string]*command, 200)
+	for _, r := range rows {
+		c := &command{kind: r.kind, flags: flagSet(r.flags)}
+		for opt := range strings.FieldsSeq(r.opts) {
+			name, value, _ := strings.Cut(opt, "=")
+			switch {
+			case name == "free":
+				c.free = true
+			case name == "here":
+				c.here = true
+			case name == "tree":
+				c.tree = strings.ReplaceAll(value, ",", " ")
+			case opt == "from=none":
+				c.from = -1
+			case opt == "from=grep":
+				c.pattern, c.from = true, 1
+			case opt == "from=1":
+				c.from = 1
+			case opt == "most=1":
+				c.most = 1
+			case opt == "most=none":
+				c.most = -1
+			}
+		}
+		for name := range strings.FieldsSeq(r.names) {
+			table[name] = c
+		}
+	}
+	for name, check := range checks {
+		table[name].check = check
+	}
+	return table
+})
+
+var others = sync.OnceValue(func() map[string]Kind {
+	table := make(map[string]Kind, 200)
+	for _, k := range kinds {
+		for name := range strings.FieldsSeq(k.names) {
+			table[name] = k.kind
+		}
+	}
+	return table
+})
+
+// checks are what flags alone do not say.
+var checks = map[string]func(a *args) string{
+	"date": func(a *args) string {
+		for _, op := range a.operands {
+			if !strings.HasPrefix(op.prefix(), "+") {
+				return "an operand without + sets the clock"
+			}
+		}
+		return ""
+	},
+	"gzip": func(a *args) string {
+		if !a.has("l", "list", "t", "test") {
+			return "it changes files but with -l or -t"
+		}
+		return ""
+	},
+	"unzip": func(a *args) string {
+		if !a.has("l", "v", "t", "p", "c", "Z") {
+			return "it writes files but with -l, -v, -t, -p or -Z"
+		}
+		return ""
+	},
+}

@@ -1,0 +1,462 @@
+package bash
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// dirs are the working directories that a command may run in; none: unknown.
+type dirs []string
+
+func union(a, b dirs) dirs {
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	if slices.Equal(a, b) {
+		return a
+	}
+	out := slices.Clone(a)
+	for _, d := range b {
+		if !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	if len(out) > maxDirs {
+		return nil
+	}
+	return out
+}
+
+// resolve returns where a path may lead: clean and absolute.
+func (d dirs) resolve(name string) []string {
+	if path.IsAbs(name) {
+		return []string{path.Clean(name)}
+	}
+	var out []string
+	for _, dir := range d {
+		out = append(out, path.Join(dir, name))
+	}
+	return out
+}
+
+// A walker takes one script apart.
+type walker struct {
+	script  *Script
+	env     Env
+	src     string // of what is walked
+	file    *syntax.File
+	through string // what the text that is walked is an argument of
+	depth   int
+	numbers map[string]bool // variables that hold nothing but integers
+}
+
+func (w *walker) stmts(list []*syntax.Stmt, d dirs) dirs {
+	for _, s := range list {
+		d, _ = w.stmt(s, d)
+	}
+	return d
+}
+
+// stmt walks a statement. It returns the directories that may be the working
+// directory after it, and those after its success.
+func (w *walker) stmt(s *syntax.Stmt, d dirs) (after, success dirs) {
+	if w.depth++; w.depth > maxDepth {
+		w.bad("it is nested too deep to be judged")
+		return nil, nil
+	}
+	defer func() { w.depth-- }()
+	if s.Coprocess || s.Disown {
+		w.bad("it is no command of bash")
+	}
+	for _, r := range s.Redirs {
+		w.redirect(r, d)
+	}
+	if s.Cmd == nil {
+		return d, d
+	}
+	after, success = w.cmd(s.Cmd, d)
+	if s.Negated {
+		success = after
+	}
+	if s.Background {
+		return d, d
+	}
+	return after, success
+}
+
+func (w *walker) cmd(c syntax.Command, d dirs) (after, success dirs) {
+	switch c := c.(type) {
+	case *syntax.CallExpr:
+		return w.call(c, d)
+	case *syntax.Block:
+		a := w.stmts(c.Stmts, d)
+		return a, a
+	case *syntax.Subshell:
+		w.stmts(c.Stmts, d)
+		return d, d
+	case *syntax.BinaryCmd:
+		switch c.Op {
+		case syntax.AndStmt:
+			a1, s1 := w.stmt(c.X, d)
+			a2, s2 := w.stmt(c.Y, s1)
+			return union(a1, a2), s2
+		case syntax.OrStmt:
+			a1, s1 := w.stmt(c.X, d)
+			a2, s2 := w.stmt(c.Y, a1)
+			return union(s1, a2), union(s1, s2)
+		}
+		w.stmt(c.X, d)
+		w.stmt(c.Y, d)
+		return d, d
+	case *syntax.IfClause:
+		a := w.ifClause(c, d)
+		return a, a
+	case *syntax.WhileClause:
+		d = w.loop(c, d)
+		w.stmts(c.Do, w.stmts(c.Cond, d))
+		return d, d
+	case *syntax.ForClause:
+		if c.Select {
+			w.note("select asks")
+		}
+		d = w.loop(c, d)
+		switch l := c.Loop.(type) {
+		case *syntax.WordIter:
+			if !w.assign(l.Name.Value) {
+				w.note("it sets " + l.Name.Value + ", which may change what commands do")
+			}
+			for _, item := range l.Items {
+				w.word(item, d)
+			}
+		case *syntax.CStyleLoop:
+			for _, x := range []syntax.ArithmExpr{l.Init, l.Cond, l.Post} {
+				w.arith(x, d)
+			}
+		}
+		w.stmts(c.Do, d)
+		return d, d
+	case *syntax.CaseClause:
+		w.word(c.Word, d)
+		out := d
+		for _, item := range c.Items {
+			for _, p := range item.Patterns {
+				w.pattern(p, d)
+			}
+			// Through ;& and ;;& several may run.
+			out = union(out, w.stmts(item.Stmts, out))
+		}
+		return out, out
+	case *syntax.TimeClause:
+		if c.Stmt == nil {
+			return d, d
+		}
+		return w.stmt(c.Stmt, d)
+	case *syntax.TestClause:
+		w.testExpr(c.X, d)
+		return d, d
+	case *syntax.ArithmCmd:
+		w.arith(c.X, d)
+		return d, d
+	case *syntax.DeclClause:
+		w.decl(c, d)
+		return d, d
+	case *syntax.FuncDecl:
+		w.note("it defines a function")
+		w.stmt(c.Body, nil)
+		return nil, nil // it may be called, and go anywhere
+	case *syntax.CoprocClause:
+		w.note("it starts a coprocess")
+		w.stmt(c.Stmt, d)
+		return d, d
+	case *syntax.LetClause:
+		w.note("let evaluates its arguments")
+		for _, x := range c.Exprs {
+			w.arith(x, d)
+		}
+		return d, d
+	}
+	w.bad("it has a construct that is not known")
+	return nil, nil
+}
+
+func (w *walker) ifClause(c *syntax.IfClause, d dirs) dirs {
+	after, success := d, d
+	for i, s := range c.Cond {
+		after, success = w.stmt(s, after)
+		if i < len(c.Cond)-1 {
+			success = after
+		}
+	}
+	out := w.stmts(c.Then, success)
+	switch {
+	case c.Else == nil:
+		return union(out, after)
+	case len(c.Else.Cond) == 0: // else
+		return union(out, w.stmts(c.Else.Then, after))
+	}
+	return union(out, w.ifClause(c.Else, after))
+}
+
+// loop returns the directories of a loop: where its body changes them, another
+// round begins anywhere.
+func (w *walker) loop(n syntax.Node, d dirs) dirs {
+	moves := false
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
+			switch name := c.Args[0].Lit(); name {
+			case "", "cd", "pushd", "popd", "eval", "source", ".", "command", "builtin":
+				moves = true
+			default:
+				moves = moves || strings.Contains(name, `\`)
+			}
+		}
+		return !moves
+	})
+	if moves {
+		return nil
+	}
+	return d
+}
+
+// call walks a simple command.
+func (w *walker) call(c *syntax.CallExpr, d dirs) (after, success dirs) {
+	assigns := false
+	for _, a := range c.Assigns {
+		free := w.assignment(a, d, len(c.Args) > 0)
+		assigns = assigns || !free
+	}
+	if len(c.Args) == 0 {
+		return d, d
+	}
+	words := make([]Word, 0, len(c.Args)+4)
+	for _, x := range c.Args {
+		words = append(words, w.word(x, d))
+	}
+	text := w.src[c.Args[0].Pos().Offset():c.Args[len(c.Args)-1].End().Offset()]
+	return w.command(words, text, assigns, d)
+}
+
+// command judges a simple command of which the words are known.
+func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after, success dirs) {
+	if w.depth++; w.depth > maxDepth {
+		w.bad("it is nested too deep to be judged")
+		return nil, nil
+	}
+	defer func() { w.depth-- }()
+	p := Part{Text: text, Words: words, Assigns: assigns}
+	inner, why := unwrap(words)
+	p.Command = inner
+	if why != "" {
+		p.Kind, p.Why = Executes, why
+		w.add(p)
+		w.suffixes(words[1:], words[0].Value, d)
+		return nil, nil
+	}
+	v := w.classify(inner, d)
+	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits
+	p.ReadOnly = v.why == "" && !assigns
+	p.Why = v.why
+	if assigns && p.Why == "" {
+		p.Why = "variables are set for it that may change what it does"
+	}
+	if len(inner) != len(words) && words[0].Value == "nohup" && p.ReadOnly {
+		p.ReadOnly, p.Why = false, "nohup may write its output to a file"
+	}
+	w.add(p)
+	w.runs(inner, d)
+	return w.moves(inner, d)
+}
+
+// moves says where a command leaves the working directory.
+func (w *walker) moves(words []Word, d dirs) (after, success dirs) {
+	if !words[0].Known {
+		return nil, nil
+	}
+	switch words[0].Value {
+	case "cd":
+		args := words[1:]
+		for len(args) > 0 && args[0].Known && len(args[0].Value) == 2 && strings.Contains("-L -P -e -@ --", args[0].Value) {
+			end := args[0].Value == "--"
+			args = args[1:]
+			if end {
+				break
+			}
+		}
+		var to dirs
+		switch {
+		case w.assigned("CDPATH"):
+		case len(args) == 0 && w.env.Home != "" && !w.assigned("HOME"):
+			to = dirs{w.env.Home}
+		case len(args) == 1 && args[0].Known && args[0].Value != "-" && args[0].Value != "":
+			to = d.resolve(args[0].Value)
+		}
+		return union(d, to), to
+	case "pushd", "popd", "eval", "source", ".", "builtin", "shopt", "set", "enable", "alias", "trap":
+		return nil, nil
+	}
+	return d, d
+}
+
+// redirect walks a redirection.
+func (w *walker) redirect(r *syntax.Redirect, d dirs) {
+	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
+		if name, ok := strings.CutPrefix(r.N.Value, "{"); !ok || !w.assign(strings.TrimSuffix(name, "}")) {
+			w.note("a redirection sets a variable")
+		}
+	}
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		w.hereDoc(r, d)
+		return
+	case syntax.WordHdoc:
+		w.word(r.Word, d)
+		return
+	}
+	target := w.word(r.Word, d)
+	source := w.text(r)
+	write := false
+	switch r.Op {
+	case syntax.RdrIn:
+	case syntax.DplIn, syntax.DplOut:
+		if target.Known && isDescriptor(target.Value) {
+			return
+		}
+		if r.Op == syntax.DplIn || !target.Known {
+			w.note("a redirection to what is not known: " + source)
+			w.script.Redirects = append(w.script.Redirects, Redirect{Source: source, Write: true})
+			return
+		}
+		write = true
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
+		write = true
+	default:
+		w.note("a redirection that is not known: " + source)
+		write = true
+	}
+	out := Redirect{Source: source, Write: write}
+	switch {
+	case target.Known && isNetwork(target.Value):
+		w.note("it opens a network connection: " + source)
+		out.Write = true
+	case target.Known:
+		if write && isSink(target.Value) {
+			return
+		}
+		out.Paths = d.resolve(target.Value)
+	case target.glob != "" && !target.Splits:
+		out.Globs = d.resolve(target.glob)
+		if strings.HasPrefix(target.Value, "/") && mayBeNetwork(target.prefix()) {
+			w.note("a redirection to what is not known: " + source)
+		}
+	case mayBeNetwork(target.prefix()):
+		if !strings.HasPrefix(target.Value, "/dev/fd/") {
+			w.note("a redirection to what is not known: " + source)
+		}
+	}
+	w.script.Redirects = append(w.script.Redirects, out)
+}
+
+// isDescriptor reports whether a word after >& or <& is no file.
+func isDescriptor(s string) bool {
+	return s == "-" || s != "" && strings.Trim(strings.TrimSuffix(s, "-"), "0123456789") == "" && s != "-"
+}
+
+// isSink reports whether what is written to a path changes nothing: it is
+// nowhere, or where the command writes anyway.
+func isSink(name string) bool {
+	switch name {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2":
+		return true
+	}
+	return false
+}
+
+// isNetwork reports whether bash makes a connection of a path.
+func isNetwork(name string) bool {
+	return strings.HasPrefix(name, "/dev/tcp/") || strings.HasPrefix(name, "/dev/udp/")
+}
+
+func mayBeNetwork(prefix string) bool {
+	for _, n := range []string{"/dev/tcp/", "/dev/udp/"} {
+		if strings.HasPrefix(n, prefix) || strings.HasPrefix(prefix, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// hereDoc walks a here-document. Where bash and the parser could disagree on its
+// end it is not provable.
+func (w *walker) hereDoc(r *syntax.Redirect, d dirs) {
+	delim := valuer{known: true}
+	quoted := false
+	for _, part := range r.Word.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			quoted = quoted || strings.Contains(p.Value, `\`)
+			delim.literal(strings.ReplaceAll(p.Value, `\`, ""))
+		case *syntax.SglQuoted:
+			quoted = true
+			delim.literal(p.Value)
+			delim.known = delim.known && !p.Dollar
+		case *syntax.DblQuoted:
+			quoted = true
+			for _, q := range p.Parts {
+				l, ok := q.(*syntax.Lit)
+				if !ok || strings.Contains(l.Value, `\`) {
+					delim.known = false
+					continue
+				}
+				delim.literal(l.Value)
+			}
+			delim.known = delim.known && !p.Dollar
+		default:
+			delim.known = false
+		}
+	}
+	end := delim.value.String()
+	if !delim.known || end == "" || strings.ContainsAny(end, "\n$`") {
+		w.bad("the end of a here-document cannot be told")
+		return
+	}
+	if r.Hdoc == nil {
+		return
+	}
+	// The last line is the end itself.
+	body := w.text(r.Hdoc)
+	body = body[:strings.LastIndexByte(body, '\n')+1]
+	for line := range strings.SplitSeq(body, "\n") {
+		if strings.HasPrefix(strings.TrimLeft(line, "\t"), end) {
+			w.bad("the end of a here-document cannot be told")
+			return
+		}
+	}
+	if !quoted {
+		if strings.Contains(body, "\\\n") {
+			w.bad("the end of a here-document cannot be told")
+			return
+		}
+		w.heredocWord(r.Hdoc, d)
+	}
+}
+
+// heredocWord walks the body of a here-document: quoted, but for expansions.
+func (w *walker) heredocWord(x *syntax.Word, d dirs) {
+	for _, part := range x.Parts {
+		if _, ok := part.(*syntax.Lit); !ok {
+			w.expansion(part, d)
+		}
+	}
+}
+
+// text is the source of a node.
+func (w *walker) text(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	if from < 0 || to > len(w.src) || from > to {
+		return ""
+	}
+	return w.src[from:to]
+}

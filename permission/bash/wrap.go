@@ -1,0 +1,289 @@
+package bash
+
+import (
+	"path"
+	"strings"
+	"sync"
+)
+
+// wrapper is a command that runs the rest of its words.
+type wrapper struct {
+	flags    *flags
+	operands int // its own, before the command
+}
+
+// transparent wrappers change nothing but how long, how urgently, or with which
+// buffers their command runs.
+var transparent = sync.OnceValue(func() map[string]wrapper {
+	return map[string]wrapper{
+		"timeout": {flagSet("-v -f -p -k= -s= --foreground --preserve-status --kill-after= --signal= --verbose"), 1},
+		"nice":    {flagSet("-n= -# --adjustment="), 0},
+		"nohup":   {flagSet(""), 0},
+		"stdbuf":  {flagSet("-i= -o= -e= --input= --output= --error="), 0},
+		"command": {flagSet("-p"), 0},
+		"time":    {flagSet("-pvq -f= --verbose --quiet --portability --format="), 0},
+	}
+})
+
+// through are wrappers that are looked through for what they run, never to prove
+// anything.
+var through = sync.OnceValue(func() map[string]wrapper {
+	return map[string]wrapper{
+		"sudo":    {flagSet("-AbEeHKklnPSsiVv -C= -D= -g= -h= -p= -R= -r= -t= -T= -U= -u= --preserve-env? --user= --group= --set-home --non-interactive --stdin --login --background --chdir= --prompt= --askpass --shell --reset-timestamp"), 0},
+		"doas":    {flagSet("-nsL -C= -u= -a="), 0},
+		"env":     {flagSet("-i0v -u= -C= -S= --ignore-environment --unset= --chdir= --null --split-string= --debug --block-signal? --default-signal? --ignore-signal?"), 0},
+		"exec":    {flagSet("-cl -a="), 0},
+		"builtin": {flagSet(""), 0},
+		"xargs":   {flagSet("-0rtpxo -d= -E= -e? -I= -i? -L= -l? -n= -P= -s= -a= --null --no-run-if-empty --verbose --interactive --exit --open-tty --delimiter= --eof? --replace? --max-lines? --max-args= --max-procs= --max-chars= --arg-file= --show-limits --process-slot-var="), 0},
+		"watch":   {flagSet("-bcCegtwx -d? -n= -q= --beep --color --no-color --errexit --chgexit --differences? --interval= --precise --no-title --no-wrap --exec --equexit="), 0},
+		"setsid":  {flagSet("-cfw --ctty --fork --wait"), 0},
+		"ionice":  {flagSet("-t -c= -n= --class= --classdata= --ignore"), 0},
+		"chrt":    {flagSet("-abdfioRr -T= -P= -D="), 1},
+		"taskset": {flagSet("-ac --all-tasks --cpu-list"), 1},
+		"flock":   {flagSet("-sxenuoFv -w= -E= -c= --shared --exclusive --nonblock --unlock --close --no-fork --wait= --timeout= --conflict-exit-code= --command="), 1},
+		"chroot":  {flagSet("--userspec= --groups= --skip-chdir"), 1},
+		"busybox": {flagSet(""), 0},
+		"toybox":  {flagSet(""), 0},
+		"unshare": {}, "nsenter": {}, "strace": {}, "ltrace": {}, "su": {}, "runuser": {}, "script": {}, "parallel": {},
+		"prlimit": {}, "systemd-run": {}, "firejail": {}, "bwrap": {}, "unbuffer": {}, "catchsegv": {}, "setarch": {}, "numactl": {},
+		"fakeroot": {}, "proot": {}, "setpriv": {}, "runcon": {}, "pkexec": {}, "dbus-run-session": {}, "xvfb-run": {},
+		"linux64": {}, "linux32": {}, "cgexec": {}, "trickle": {}, "entr": {}, "perf": {}, "valgrind": {}, "gdb": {}, "start-stop-daemon": {},
+	}
+})
+
+var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "ash": true, "mksh": true, "rbash": true}
+
+// unwrap takes transparent wrappers off. Its second result says why it could not.
+func unwrap(words []Word) ([]Word, string) {
+	for len(words) > 1 && words[0].Known {
+		wrap, ok := transparent()[words[0].Value]
+		if !ok {
+			break
+		}
+		name := words[0].Value
+		if name == "command" && words[1].Known && (words[1].Value == "-v" || words[1].Value == "-V") {
+			break
+		}
+		a, err := wrap.flags.read(words[1:], true)
+		if err != nil {
+			return words, name + ": " + err.Error()
+		}
+		if a.unsure || !counted(a.operands[:min(wrap.operands, len(a.operands))]) {
+			return words, name + ": what it runs is not known"
+		}
+		for _, f := range a.flags {
+			if f.value.Splits || f.value.Many {
+				return words, name + ": what it runs is not known"
+			}
+		}
+		if len(a.operands) <= wrap.operands {
+			return words, name + " runs nothing that is named"
+		}
+		words = a.operands[wrap.operands:]
+	}
+	return words, ""
+}
+
+// runs looks for commands in the arguments of one.
+func (w *walker) runs(words []Word, d dirs) {
+	if !words[0].Known {
+		w.derive([]Word{{Value: Any, Splits: true}}, "a name that is not known", d)
+		return
+	}
+	name := path.Base(words[0].Value)
+	args := words[1:]
+	switch {
+	case shells[name]:
+		w.shell(name, args, d)
+		return
+	case name == "find":
+		w.findRuns(args, d)
+		return
+	}
+	switch name {
+	case "eval":
+		w.text1(args, " ", name, d)
+	case "source", ".":
+		w.anything(name, d)
+	case "trap":
+		for len(args) > 0 && strings.HasPrefix(args[0].Value, "-") {
+			args = args[1:]
+		}
+		if len(args) > 0 {
+			w.text1(args[:1], "", name, d)
+		}
+	case "alias":
+		for _, arg := range args {
+			if _, value, ok := strings.Cut(arg.Value, "="); ok {
+				w.text1([]Word{{Value: value, Known: arg.Known, Splits: arg.Splits}}, "", name, d)
+			}
+		}
+	case "mapfile", "readarray", "complete", "compgen", "fc", "bind":
+		for _, arg := range args {
+			w.text1([]Word{arg}, "", name, d)
+		}
+	}
+	wrap, ok := through()[name]
+	if !ok {
+		return
+	}
+	if wrap.flags == nil {
+		w.suffixes(args, name, d)
+		return
+	}
+	a, err := wrap.flags.read(args, true)
+	if err != nil || a.unsure {
+		w.suffixes(args, name, d)
+		if err == nil {
+			w.anything(name, d)
+		}
+		return
+	}
+	rest := a.operands
+	switch name {
+	case "env", "sudo", "doas":
+		if v, ok := a.last("S", "split-string"); ok && name == "env" {
+			w.text1(append([]Word{v}, rest...), " ", name, d)
+			return
+		}
+		if a.has("C", "D", "chdir", "i", "login") {
+			d = nil
+		}
+		for len(rest) > 0 && strings.Contains(rest[0].Value, "=") {
+			rest = rest[1:]
+		}
+	case "watch":
+		if !a.has("x", "exec") {
+			w.text1(rest, " ", name, d)
+			return
+		}
+	case "flock":
+		if v, ok := a.last("c", "command"); ok {
+			w.text1([]Word{v}, "", name, d)
+		}
+		if len(rest) > 2 && (rest[1].Value == "-c" || rest[1].Value == "--command") {
+			w.text1(rest[2:3], "", name, d)
+			return
+		}
+	case "chroot":
+		d = nil
+	case "xargs":
+		repl := ""
+		if v, ok := a.last("I", "i", "replace"); ok {
+			if repl = v.Value; repl == "" {
+				repl = "{}"
+			}
+		}
+		if len(rest) == 0 {
+			return // echo
+		}
+		rest = substitute(rest, repl)
+		if repl == "" {
+			rest = append(rest, Word{Value: Any, Splits: true})
+		}
+	}
+	if len(rest) > wrap.operands {
+		w.derive(rest[wrap.operands:], name, d)
+	}
+}
+
+// substitute replaces a mark in words by what is not known.
+func substitute(words []Word, mark string) []Word {
+	out := make([]Word, 0, len(words)+1)
+	for _, word := range words {
+		if mark != "" && strings.Contains(word.Value, mark) {
+			word = Word{Value: strings.ReplaceAll(word.Value, mark, Any), Splits: word.Splits}
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// derive judges a command that another runs.
+func (w *walker) derive(words []Word, name string, d dirs) {
+	if len(words) == 0 || w.script.Bad != "" {
+		return
+	}
+	outer := w.through
+	w.through = name
+	defer func() { w.through = outer }()
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = printable(word.Value)
+	}
+	w.command(words, strings.Join(texts, " "), false, d)
+}
+
+// suffixes judges every end of the words as a command: where in them one begins
+// is not known.
+func (w *walker) suffixes(words []Word, name string, d dirs) {
+	for i := range min(len(words), 12) {
+		if words[i].Known && strings.ContainsAny(words[i].Value, " \t\n;") {
+			w.text1(words[i:i+1], "", name, d)
+		} else {
+			w.derive(words[i:], name, d)
+		}
+	}
+}
+
+// anything notes that commands may be run that are not known.
+func (w *walker) anything(name string, d dirs) {
+	outer := w.through
+	w.through = name
+	defer func() { w.through = outer }()
+	unknown := []Word{{Value: Any, Splits: true}}
+	w.add(Part{Text: name, Words: unknown, Command: unknown, Kind: Unknown, Open: true, Why: name + " runs what is not known"})
+}
+
+// text1 judges words that are a script when they are joined.
+func (w *walker) text1(words []Word, sep, name string, d dirs) {
+	if w.script.Bad != "" {
+		return
+	}
+	texts := make([]string, len(words))
+	for i, word := range words {
+		if !word.Known {
+			w.anything(name, d)
+			return
+		}
+		texts[i] = word.Value
+	}
+	outer := w.through
+	w.through = name
+	defer func() { w.through = outer }()
+	w.source(strings.Join(texts, sep), d)
+}
+
+// shell judges the script that a shell is given.
+func (w *walker) shell(name string, args []Word, d dirs) {
+	script := false
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		s := arg.Value
+		switch {
+		case !arg.Known && arg.prefix() == "":
+			w.anything(name, d)
+			return
+		case s == "--version" || s == "--help":
+			return
+		case strings.HasPrefix(s, "--rcfile") || strings.HasPrefix(s, "--init-file"):
+			w.anything(name, d)
+			i++
+		case strings.HasPrefix(s, "--") && s != "--":
+		case strings.HasPrefix(s, "-") && len(s) > 1 || strings.HasPrefix(s, "+") && len(s) > 1:
+			if s != "--" {
+				script = script || strings.Contains(s, "c") && s[0] == '-'
+				if strings.HasSuffix(s, "o") || strings.HasSuffix(s, "O") {
+					i++
+				}
+			}
+		case script:
+			w.text1(args[i:i+1], "", name, d)
+			return
+		default:
+			w.anything(name, d) // a file
+			return
+		}
+	}
+	w.anything(name, d) // its standard input
+}
