@@ -94,13 +94,10 @@ func benchTools(e *env) (rows []Row, err error) {
 		cmd.Dir = workspace
 		return cmd.Run()
 	}
-	if true {
-		return rows, nil
-	}
-	if got, err = turns(20, search); err != nil {
+	if got, err = turns(20, use("Grep", `{"pattern":"thr[e]+$"}`), search); err != nil {
 		return nil, err
 	}
-	return append(rows, row("Grep over 20,000 files, against ripgrep on the host", "ms", got[0], got[0], 1.2)), nil
+	return append(rows, row("Grep over 20,000 files, against ripgrep on the host", "ms", got[0], got[1], 1.2)), nil
 }
 
 // nothing is a tool that does nothing, for what the pipeline itself takes.
