@@ -62,16 +62,16 @@ func (w *walker) known(name string, words []Word, d dirs) verdict {
 	}
 	c := commands()[name]
 	if c == nil {
+		// What is only asked for its version does no more.
+		if len(words) == 2 && words[1].Known && versions[name+" "+words[1].Value] {
+			return verdict{kind: Neutral}
+		}
 		if kind, ok := others()[name]; ok {
 			v := verdict{kind: kind, open: true, why: whyNot(kind, name)}
 			if kind == Network {
 				v.hosts = hosts(words[1:])
 			}
 			return v
-		}
-		// What is only asked for its version does no more.
-		if len(words) == 2 && words[1].Known && versions[name+" "+words[1].Value] {
-			return verdict{kind: Neutral}
 		}
 		return verdict{kind: Unknown, open: true, why: fmt.Sprintf("what %s does is not known", printable(name))}
 	}

@@ -129,6 +129,9 @@ func Parse(src string, env Env) *Script {
 	}
 	w := &walker{script: s, env: env}
 	w.source(src, dirs)
+	if w.reopens.sink && w.reopens.odd {
+		w.note("/dev/stdout may be a file that was opened to be read")
+	}
 	return s
 }
 
@@ -173,14 +176,31 @@ func unreadable(src string) string {
 		case '(', '{', '`':
 			nesting++
 		case ')', '}':
-			nesting--
+			nesting = max(0, nesting-1)
 		}
 		deepest = max(deepest, nesting)
 	}
 	if deepest > 200 {
 		return "it is nested too deep to be judged"
 	}
+	if strings.Contains(src, "#") {
+		for line := range strings.SplitSeq(src, "\n") {
+			if strings.HasSuffix(line, `\`) && hasComment(line) {
+				return "a comment ends with a backslash" // which ends it for bash, and not for the parser
+			}
+		}
+	}
 	return ""
+}
+
+// hasComment reports whether a line may have a comment in it.
+func hasComment(line string) bool {
+	for i := 0; i < len(line); i++ {
+		if line[i] == '#' && (i == 0 || strings.IndexByte(" \t;|&()<>`", line[i-1]) >= 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // Pieces takes the text apart by its separators, roughly: for rules against it
