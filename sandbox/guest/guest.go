@@ -88,7 +88,7 @@ func serve(version string, wireFd int, functions map[string]Function) error {
 	log.L.Logger.SetOutput(io.Discard) // the host knows all it has to say
 
 	hungUp := make(chan struct{})
-	l := &oneConn{conn: &watched{Conn: conn, end: func() { os.Exit(0) }}, done: hungUp}
+	l := &oneConn{conn: &watched{Conn: wire.Whole(conn), end: func() { os.Exit(0) }}, done: hungUp}
 	go server.Serve(context.Background(), l)
 	g.reaper.run()
 	return nil
