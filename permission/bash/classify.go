@@ -73,6 +73,9 @@ func (w *walker) known(name string, words []Word, d dirs) verdict {
 			}
 			return v
 		}
+		if _, ok := through()[name]; ok {
+			return verdict{kind: Executes, open: true, why: whyNot(Executes, name)}
+		}
 		return verdict{kind: Unknown, open: true, why: fmt.Sprintf("what %s does is not known", printable(name))}
 	}
 	a, err := c.flags.read(words[1:], false)
@@ -190,12 +193,10 @@ func hosts(words []Word) []string {
 		host := word.Value
 		if _, rest, ok := strings.Cut(host, "://"); ok {
 			host, _, _ = strings.Cut(rest, "/")
-		} else if before, _, ok := strings.Cut(host, ":"); ok {
-			host = before
+			host = host[strings.LastIndexByte(host, '@')+1:]
 		}
-		if i := strings.LastIndexByte(host, '@'); i >= 0 {
-			host = host[i+1:]
-		}
+		host, _, _ = strings.Cut(host, ":")
+		host = host[strings.LastIndexByte(host, '@')+1:]
 		if strings.Contains(host, ".") && !strings.Contains(host, "/") {
 			found = append(found, strings.ToLower(host))
 		}

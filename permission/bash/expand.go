@@ -16,6 +16,7 @@ func (w *walker) expansion(part syntax.WordPart, d dirs) {
 	switch p := part.(type) {
 	case *syntax.Lit, *syntax.SglQuoted:
 	case *syntax.DblQuoted:
+		w.quoted(p.Parts)
 		for _, q := range p.Parts {
 			w.expansion(q, d)
 		}
@@ -82,6 +83,26 @@ func (w *walker) paramExp(p *syntax.ParamExp, d dirs) {
 	w.pattern(p.Exp.Word, d)
 }
 
+// quoted looks at parts in double quotes, or of a here-document, for expansions
+// with a text in single quotes: bash takes those for letters, or not, by the
+// expansion's kind, and the parser does not.
+func (w *walker) quoted(parts []syntax.WordPart) {
+	for _, part := range parts {
+		if p, ok := part.(*syntax.ParamExp); !ok || plain(p) {
+			continue
+		}
+		syntax.Walk(part, func(n syntax.Node) bool {
+			switch n.(type) {
+			case *syntax.SglQuoted:
+				w.bad("a quotation mark in a quoted expansion is not always one")
+			case *syntax.CmdSubst:
+				return false
+			}
+			return true
+		})
+	}
+}
+
 // pattern walks a word that does not become arguments.
 func (w *walker) pattern(x *syntax.Word, d dirs) {
 	if x == nil {
@@ -130,6 +151,7 @@ func (w *walker) number(part syntax.WordPart, d dirs) bool {
 	case *syntax.Lit:
 		return isInteger(p.Value) || w.isNumber(p.Value)
 	case *syntax.DblQuoted:
+		w.quoted(p.Parts)
 		for _, q := range p.Parts {
 			if !w.number(q, d) {
 				return false

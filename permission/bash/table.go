@@ -119,7 +119,7 @@ var kinds = []struct {
 	{Write, "dd truncate install mktemp split csplit patch shred fallocate mkfifo mknod unlink link sync setfattr setfacl chattr rsync zip bzip2 xz zstd gunzip bunzip2 unxz cpio ar strip objcopy ed ex dos2unix unix2dos"},
 	{Inspect, "top htop lsof netstat fuser vmstat iostat pmap lastlog ipcs lsns lsmod dmesg journalctl ip ifconfig"},
 	{Network, "curl wget nc ncat netcat telnet ssh scp sftp ftp ping ping6 dig host nslookup getent traceroute tracepath whois socat nmap aria2c http https lynx w3m links mail sendmail arp route"},
-	{Executes, "python python2 python3 perl ruby node nodejs deno bun php lua tclsh java go cargo rustc gcc g++ cc clang make gmake cmake ninja npm npx yarn pnpm pip pip3 uv poetry mvn gradle dotnet docker podman kubectl gdb lldb man info less more most vi vim nvim emacs nano parallel expect screen tmux at batch crontab systemctl service ld ldd dc m4 tclsh awka rpm dpkg apt apt-get yum dnf brew snap sh bash dash zsh ksh ash csh tcsh fish"},
+	{Executes, "eval source . trap python python2 python3 perl ruby node nodejs deno bun php lua tclsh java go cargo rustc gcc g++ cc clang make gmake cmake ninja npm npx yarn pnpm pip pip3 uv poetry mvn gradle dotnet docker podman kubectl gdb lldb man info less more most vi vim nvim emacs nano parallel expect screen tmux at batch crontab systemctl service ld ldd dc m4 tclsh awka rpm dpkg apt apt-get yum dnf brew snap sh bash dash zsh ksh ash csh tcsh fish"},
 }
 
 var commands = sync.OnceValue(func() map[string]*command {

@@ -102,6 +102,9 @@ func (w *walker) cmd(c syntax.Command, d dirs) (after, success dirs) {
 		w.stmts(c.Stmts, d)
 		return d, d
 	case *syntax.BinaryCmd:
+		// A long list is not deep, though its tree is.
+		w.depth--
+		defer func() { w.depth++ }()
 		switch c.Op {
 		case syntax.AndStmt:
 			a1, s1 := w.stmt(c.X, d)
@@ -449,6 +452,7 @@ func (w *walker) hereDoc(r *syntax.Redirect, d dirs) {
 
 // heredocWord walks the body of a here-document: quoted, but for expansions.
 func (w *walker) heredocWord(x *syntax.Word, d dirs) {
+	w.quoted(x.Parts)
 	for _, part := range x.Parts {
 		if _, ok := part.(*syntax.Lit); !ok {
 			w.expansion(part, d)

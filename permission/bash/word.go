@@ -110,6 +110,7 @@ func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, alone, bra
 			v.any()
 		}
 	case *syntax.DblQuoted:
+		w.quoted(p.Parts)
 		if p.Dollar {
 			w.note(`$"..." is translated when it is expanded`)
 		}
