@@ -59,16 +59,26 @@ func hasRipgrep(t testing.TB) {
 	}
 }
 
-// withAndWithout gives a session that has ripgrep and one that has none.
+// withAndWithout gives a session that has ripgrep and one that has none which can
+// run: what is first in its PATH by that name is no program.
 func withAndWithout(t *testing.T, workspace string, f func(t *testing.T, s *sandbox.Session)) {
 	hasRipgrep(t)
 	t.Run("with ripgrep", func(t *testing.T) {
 		f(t, sallytest.Session(t, sandbox.Settings{Workspace: workspace}, sandbox.Limits{}))
 	})
 	t.Run("without", func(t *testing.T) {
-		sallytest.Bin(t) // is built by what the PATH has
-		t.Setenv("PATH", "/nonexistent")
-		f(t, sallytest.Session(t, sandbox.Settings{Workspace: workspace}, sandbox.Limits{}))
+		bin := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bin, "rg"), []byte("no program"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := sallytest.Session(t, sandbox.Settings{
+			Workspace: workspace,
+			Expose:    []sandbox.Exposed{{Dirs: []sandbox.Expose{{Path: bin}}, Path: []string{bin}}},
+		}, sandbox.Limits{})
+		if _, err := s.Exec(t.Context(), sandbox.Command{Args: []string{"rg", "--version"}}); err == nil {
+			t.Fatal("the session has ripgrep")
+		}
+		f(t, s)
 	})
 }
 

@@ -67,8 +67,8 @@ func TestWhatIsNotSearched(t *testing.T) {
 		dir + "/plai":             "did you mean",
 		dir + "/plain/x":          "not a directory",
 		"/proc":                   "not searched",
-		"/proc/self/task":         "not searched",
-		"/proc/self/fd":           "not searched",
+		"/proc/self/task":         "permission denied",
+		"/proc/self/fd":           "permission denied",
 		"/proc/self/environ":      "permission denied",
 		dir + "/link-proc/" + dir: "too many links",
 	} {
