@@ -33,8 +33,11 @@ type Options struct {
 	Expose    []sandbox.Exposed
 	Denied    []string // absolute paths in the workspace that the session cannot see
 	ReadOnly  []string // absolute paths in it that the session cannot change, beside the protected ones
-	Limits    sandbox.Limits
-	Driver    sandbox.Driver
+	// Rules deny more: what those that deny files are about in the workspace is
+	// added to Denied and ReadOnly. A session that exists is held to them too.
+	Rules  []permission.Rule
+	Limits sandbox.Limits
+	Driver sandbox.Driver
 	// Env is the host's environment; nil is this process's.
 	Env []string
 	// Principal is who asks; nil is the user of this process.
@@ -113,7 +116,11 @@ func hold(o Options) (s *sandbox.Stored, created bool, err error) {
 	if o.Name != "" && o.Workspace == "" && !o.New {
 		s, err := o.Store.Open(o.Name)
 		if err == nil {
-			if err = o.fits(s, s.Workspace); err != nil {
+			err = errors.Join(o.fits(s, s.Workspace), o.deny(s.Workspace))
+			if err == nil {
+				err = s.Tighten(o.Denied, o.ReadOnly)
+			}
+			if err != nil {
 				s.Close()
 			}
 		}
@@ -128,11 +135,17 @@ func hold(o Options) (s *sandbox.Stored, created bool, err error) {
 	if o.Name == "" {
 		o.Name = SessionName(workspace)
 	}
+	if err := o.deny(workspace); err != nil {
+		return nil, false, err
+	}
 	for {
 		if !o.New {
 			s, err := o.Store.Open(o.Name)
 			if err == nil {
-				if err = o.fits(s, workspace); err != nil {
+				if err = o.fits(s, workspace); err == nil {
+					err = s.Tighten(o.Denied, o.ReadOnly)
+				}
+				if err != nil {
 					s.Close()
 				}
 				return s, false, err
@@ -156,10 +169,23 @@ func (o *Options) fits(s *sandbox.Stored, workspace string) error {
 		return fmt.Errorf("the session %s is of the workspace %s, not %s; take another name", s.Name, s.Workspace, workspace)
 	case o.Mode != "" && o.Mode != s.Mode:
 		return fmt.Errorf("the session %s was created with --workspace %s; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Mode, s.Name)
-	case len(o.Expose) > 0 && !reflect.DeepEqual(o.Expose, s.Expose), len(o.Denied) > 0 && !slices.Equal(o.Denied, s.Denied),
-		slices.ContainsFunc(o.ReadOnly, func(path string) bool { return !slices.Contains(s.ReadOnly, path) }):
-		return fmt.Errorf("the session %s was created with other --expose or denied paths; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Name)
+	case len(o.Expose) > 0 && !reflect.DeepEqual(o.Expose, s.Expose):
+		return fmt.Errorf("the session %s was created with other --expose; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Name)
 	}
+	return nil
+}
+
+// deny adds what the rules deny in a workspace to the denied paths.
+func (o *Options) deny(workspace string) error {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // no rule about it denies anything in the workspace
+	}
+	read, write, err := permission.DeniedPaths(context.Background(), workspace, home, o.Rules)
+	if err != nil {
+		return err
+	}
+	o.Denied, o.ReadOnly = slices.Concat(o.Denied, read), slices.Concat(o.ReadOnly, write)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/test/sallytest"
@@ -382,7 +383,7 @@ func TestHold(t *testing.T) {
 		{"another workspace", with(func(o *Options) { o.Name, o.Workspace = name, other }), "is of the workspace " + work},
 		{"another mode", with(func(o *Options) { o.Mode = sandbox.Direct }), "was created with --workspace cow; take another name with --session, or remove it with: sallyport sessions rm " + name},
 		{"exposes", with(func(o *Options) { o.Expose = []sandbox.Exposed{{Dirs: []sandbox.Expose{{Path: "/usr/share"}}}} }), "created with other --expose"},
-		{"denials", with(func(o *Options) { o.Denied = []string{work + "/a"} }), "other --expose or denied paths"},
+		{"the whole denied", with(func(o *Options) { o.Rules = denials(t, "Read(/**)") }), "denies the whole workspace"},
 		{"one that must be new", with(func(o *Options) { o.New = true }), "the session exists"},
 		{"no such workspace", with(func(o *Options) { o.Workspace = work + "/nothing" }), "no such file or directory; name an existing directory"},
 		{"the root", with(func(o *Options) { o.Workspace = "/" }), "system directory"},
@@ -442,5 +443,59 @@ func TestDirectSessionsSettings(t *testing.T) {
 	defer s.Close()
 	if !slices.Equal(s.ReadOnly, []string{work + "/.bashrc", work + "/mine"}) || !slices.Contains(s.Absent, work+"/.envrc") || slices.Contains(s.Absent, work+"/.bashrc") {
 		t.Errorf("%q, %q", s.ReadOnly, s.Absent)
+	}
+}
+
+func denials(t *testing.T, texts ...string) (rules []permission.Rule) {
+	t.Helper()
+	for _, text := range texts {
+		r, err := permission.ParseRule(text, permission.Deny, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// More may be denied to a session that exists, and stays so; but not what it has
+// changed itself.
+func TestDenialsAreAdded(t *testing.T) {
+	work := workspace(t)
+	for _, name := range []string{"a.key", "sub/b.key", "mine.lock", "own.key"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(work, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(work, name), []byte("secret"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Options{Store: sallytest.Store(t), Workspace: work, Driver: sallytest.Driver(t)}
+	run := func(o Options, script string) string {
+		t.Helper()
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		_, err = s.Exec(t.Context(), sandbox.Command{Args: []string{"/bin/sh", "-c", script}, Stdout: &out, Stderr: &out})
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := run(o, "cat a.key; echo x > own.key"); got != "secret" {
+		t.Fatal(got)
+	}
+	denied := o
+	denied.Rules = denials(t, "Read(/a.key)", "Read(/sub/*.key)", "Edit(*.lock)")
+	for _, o := range []Options{denied, o} {
+		if got := run(o, "cat a.key sub/b.key; echo x > mine.lock; cat mine.lock"); strings.Count(got, "secret") != 1 || !strings.HasSuffix(got, "secret") {
+			t.Errorf("%q", got)
+		}
+	}
+	denied.Rules = denials(t, "Read(*.key)")
+	if _, err := Open(t.Context(), denied); err == nil || !strings.Contains(err.Error(), "has changed own.key, which cannot be hidden") {
+		t.Errorf("%v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/internal/beneath"
@@ -101,7 +102,8 @@ type Owner struct {
 	Since   time.Time `json:"since"`
 }
 
-// Settings are what a session was created with. They do not change.
+// Settings are what a session was created with. They do not change, but that
+// more may be denied: see [Stored.Tighten].
 type Settings struct {
 	ID        string        `json:"id"` // unique, for ever
 	Name      string        `json:"name"`
@@ -164,11 +166,7 @@ func (st *Store) Create(s Settings) (*Stored, error) {
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the session: %w", err)
 	}
-	data, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(tmp, "session.json"), append(data, '\n'), 0o600); err != nil {
+	if err := s.write(tmp); err != nil {
 		return nil, fmt.Errorf("creating the session: %w", err)
 	}
 	stored, err := hold(tmp, s.Name)
@@ -305,7 +303,7 @@ func lockOf(dir string) (lock *os.File, held bool) {
 
 func readSettings(dir string) (Settings, error) {
 	var s Settings
-	data, err := os.ReadFile(filepath.Join(dir, "session.json"))
+	data, err := os.ReadFile(filepath.Join(dir, settingsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoSession
 	}
@@ -319,6 +317,81 @@ func readSettings(dir string) (Settings, error) {
 		return s, fmt.Errorf("session.json: %w", err)
 	}
 	return s, nil
+}
+
+func (s *Settings) write(dir string) error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(filepath.Join(dir, settingsFile), append(data, '\n'), 0o600)
+}
+
+const settingsFile = "session.json"
+
+// Tighten adds to the paths that a session which is held, and not live, cannot
+// see and cannot change. What the session has made itself cannot be hidden from
+// it: that is an error, and nothing is changed.
+func (s *Stored) Tighten(denied, readOnly []string) error {
+	more := s.Settings
+	more.Denied, more.ReadOnly = union(s.Denied, denied), union(s.ReadOnly, readOnly)
+	if len(more.Denied) == len(s.Denied) && len(more.ReadOnly) == len(s.ReadOnly) {
+		return nil
+	}
+	if s.Mode == Direct && len(more.Denied) > 0 {
+		return errors.New("denied paths need --workspace cow: in the real directory nothing can be hidden")
+	}
+	if len(more.Denied) > len(s.Denied) {
+		if err := s.notMade(more.Denied[len(s.Denied):]); err != nil {
+			return err
+		}
+	}
+	if err := more.write(s.dir); err != nil {
+		return fmt.Errorf("denying more to the session %s: %w", s.Name, err)
+	}
+	s.Settings = more
+	return nil
+}
+
+// notMade reports which of the paths the session has in its own layer.
+func (s *Stored) notMade(paths []string) error {
+	upper, err := beneath.Open(s.path(upperDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it never ran
+	}
+	if err != nil {
+		return err
+	}
+	defer upper.Close()
+	for _, path := range paths {
+		rel, ok := strings.CutPrefix(path, s.Workspace+"/")
+		if !ok || !beneath.Valid(rel) {
+			return fmt.Errorf("%s is not in the workspace", path)
+		}
+		if _, err := upper.Lstat(rel); err == nil {
+			return fmt.Errorf("the session %s has changed %s, which cannot be hidden from it now; take another session with --session NAME or --new", s.Name, rel)
+		}
+	}
+	own, err := beneath.Open(s.dir)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	if err := own.Mkdir(policyDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// union adds to a list what it does not have.
+func union(list, more []string) []string {
+	list = slices.Clip(list)
+	for _, item := range more {
+		if !slices.Contains(list, item) {
+			list = append(list, item)
+		}
+	}
+	return list
 }
 
 // A Stored is a session as it lies on disk: its layers, settings and record.

@@ -4,9 +4,13 @@ import (
 	"container/list"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/sallyport/sallyport/sandbox/inside"
 )
 
 // A Context is what a call has beside its input. Each call gets a copy; what it
@@ -70,19 +74,19 @@ type Box interface {
 }
 
 // Call runs a function of the guest with values in JSON. out is nil when nothing
-// was returned.
+// was returned, which is an error.
 func Call[In, Out any](ctx context.Context, c *Context, function string, in In, progress func([]byte)) (out *Out, err error) {
 	data, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
 	got, err := c.Box.Call(ctx, function, data, progress)
-	if got == nil {
+	if got == nil && err != nil {
 		return nil, err
 	}
 	out = new(Out)
-	if jsonErr := json.Unmarshal(got, out); jsonErr != nil {
-		return nil, jsonErr
+	if jsonErr := inside.Result(got, out); jsonErr != nil {
+		return nil, errors.Join(err, fmt.Errorf("the container returned what is no result of %s: %w", function, jsonErr))
 	}
 	return out, err
 }

@@ -281,6 +281,9 @@ func Define[In, Out, Progress any](d Definition[In, Out, Progress]) *Tool {
 				progress(data)
 			}
 		})
+		if r == nil && err == nil {
+			err = fmt.Errorf("%s returned nothing", d.Name)
+		}
 		if r == nil {
 			return nil, err
 		}

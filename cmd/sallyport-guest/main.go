@@ -13,6 +13,8 @@ import (
 	"github.com/sallyport/sallyport/sandbox/native/starter"
 	bash "github.com/sallyport/sallyport/tools/bash/call"
 	edit "github.com/sallyport/sallyport/tools/edit/call"
+	glob "github.com/sallyport/sallyport/tools/glob/call"
+	grep "github.com/sallyport/sallyport/tools/grep/call"
 	read "github.com/sallyport/sallyport/tools/read/call"
 	write "github.com/sallyport/sallyport/tools/write/call"
 )
@@ -27,6 +29,8 @@ var functions = map[string]guest.Function{
 	"Read":    {Run: inside.JSON(read.Run)},
 	"Write":   {Run: inside.JSON(write.Run)},
 	"Edit":    {Run: inside.JSON(edit.Run)},
+	"Grep":    {Run: inside.JSON(grep.Run)},
+	"Glob":    {Run: inside.JSON(glob.Run)},
 }
 
 func main() {

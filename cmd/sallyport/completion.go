@@ -14,8 +14,8 @@ var completions = map[string]string{
   local cur="${COMP_WORDS[COMP_CWORD]}" words
   words=("${COMP_WORDS[@]:0:COMP_CWORD}")
   case " ${words[*]} " in *" -- "*) return ;; esac
-  # "--" alone would end the flags.
-  if [[ "$cur" == -- ]]; then words+=(-); elif [[ "$cur" == -* ]]; then words+=("$cur"); fi
+  # "-" lists the flags: "--" would end them, and a part of one is an unknown one.
+  if [[ "$cur" == -* ]]; then words+=(-); fi
   COMPREPLY=($(compgen -W "$("${words[@]}" --generate-bash-completion 2>/dev/null)" -- "$cur"))
 }
 complete -o bashdefault -o default -F _sallyport sallyport
@@ -26,8 +26,8 @@ _sallyport() {
   local -a asked opts
   asked=("${(@)words[1,CURRENT-1]}")
   (( ${asked[(Ie)--]} )) && { _normal; return }
-  # "--" alone would end the flags.
-  if [[ "$cur" == -- ]]; then asked+=(-); elif [[ "$cur" == -* ]]; then asked+=("$cur"); fi
+  # "-" lists the flags: "--" would end them, and a part of one is an unknown one.
+  if [[ "$cur" == -* ]]; then asked+=(-); fi
   opts=("${(@f)$("${asked[@]}" --generate-bash-completion 2>/dev/null)}")
   if [[ -n "${opts[1]}" ]]; then compadd -a opts; else _files; fi
 }
@@ -38,10 +38,9 @@ compdef _sallyport sallyport
   set -l cur (commandline -ct)
   if contains -- -- $words
     return
-  else if test "$cur" = -- # alone it would end the flags
-    $words - --generate-bash-completion 2>/dev/null
   else if string match -q -- '-*' $cur
-    $words $cur --generate-bash-completion 2>/dev/null
+    # "-" lists the flags: "--" would end them, and a part of one is an unknown one.
+    $words - --generate-bash-completion 2>/dev/null
   else
     $words --generate-bash-completion 2>/dev/null
   end

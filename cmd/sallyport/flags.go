@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
@@ -46,7 +47,7 @@ func boxFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "workspace", Usage: "`cow`: changes stay in the session until they are applied; direct: the real directory is writable", DefaultText: "cow"},
 		&cli.StringSliceFlag{Name: "expose", Usage: "show the session `DIR` too, read-only, or with DIR:cow with a private layer to write to; or a preset: " + strings.Join(sandbox.Presets(), ", ")},
-		&cli.StringSliceFlag{Name: "deny", Usage: "hide a path of the workspace, `Read(PATH)`, or make it read-only, Edit(PATH)"},
+		&cli.StringSliceFlag{Name: "deny", Usage: "hide what `RULE` names, as Read(.env) or Read(/secrets/**), or make it read-only: Edit(*.lock)"},
 		&cli.StringFlag{Name: "memory", Usage: "limit the session's memory to `SIZE` (512m, 4g)", DefaultText: "3/4 of the machine's"},
 		&cli.Float64Flag{Name: "cpus", Usage: "limit the session to `N` processors", DefaultText: "no limit"},
 		&cli.Int64Flag{Name: "pids", Usage: "limit the session to `N` processes and threads", DefaultText: strconv.Itoa(sandbox.DefaultPids)},
@@ -96,31 +97,18 @@ func options(c *cli.Context) (pipeline.Options, error) {
 	return o, denials(c, &o)
 }
 
-// denials reads --deny.
+// denials reads --deny. Where a command's calls are not those of an agent, only
+// rules of files mean something.
 func denials(c *cli.Context, o *pipeline.Options) error {
-	for _, rule := range c.StringSlice("deny") {
-		tool, rest, ok := strings.Cut(rule, "(")
-		path, closed := strings.CutSuffix(rest, ")")
-		if !ok || !closed || path == "" || tool != "Read" && tool != "Edit" {
-			return usageError(c, "--deny %s: use Read(PATH) or Edit(PATH)", rule)
-		}
-		if strings.ContainsAny(path, "*?[") {
-			return usageError(c, "--deny %s: patterns are not supported, name each path", rule)
-		}
-		workspace, err := sandbox.ResolveWorkspace(o.Workspace)
+	for _, text := range c.StringSlice("deny") {
+		rule, err := permission.ParseRule(text, permission.Deny, "command line")
 		if err != nil {
-			return err
+			return usageError(c, "--deny: %w", err)
 		}
-		settings := sandbox.Settings{Workspace: workspace}
-		rel, err := settings.Relative(strings.TrimPrefix(path, "./"), workspace)
-		if err != nil || rel == "." {
-			return usageError(c, "--deny %s: name a path in the workspace", rule)
+		if c.Command.Name == "exec" && !rule.OfFiles() {
+			return usageError(c, "--deny %s: use Read(PATTERN) or Edit(PATTERN), of paths in the workspace", text)
 		}
-		if tool == "Read" {
-			o.Denied = append(o.Denied, workspace+"/"+rel)
-		} else {
-			o.ReadOnly = append(o.ReadOnly, workspace+"/"+rel)
-		}
+		o.Rules = append(o.Rules, rule)
 	}
 	return nil
 }

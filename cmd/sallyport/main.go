@@ -85,7 +85,8 @@ func newApp() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			execCommand(), diffCommand(), applyCommand(), discardCommand(),
+			execCommand(), callCommand(), agentCommand(), mcpCommand(), toolsCommand(), approveCommand(),
+			diffCommand(), applyCommand(), discardCommand(),
 			sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
 		},
 	}

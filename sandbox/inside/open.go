@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -55,7 +56,7 @@ func (e *PathError) Error() string {
 	case errors.Is(e.Err, unix.ENOSPC), errors.Is(e.Err, unix.EDQUOT):
 		what = "no space is left; remove what is not needed"
 	case errors.Is(e.Err, unix.EAGAIN):
-		what = "it gives nothing to read now; use Bash with a timeout"
+		what = "it gives nothing to read now, or another process has a lease on it; use Bash with a timeout"
 	default:
 		what = e.Err.Error()
 	}
@@ -130,6 +131,9 @@ func OpenDir(path string, resolved bool) (*File, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return nil, &KindError{path, kind(st.Mode), "a directory"}
 	}
+	if ownSecret(fd) {
+		return nil, &PathError{path, unix.EACCES}
+	}
 	dir, err := openat2(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return nil, &PathError{path, err}
@@ -161,26 +165,40 @@ func openHeld(held int, st unix.Stat_t, path string) (*File, error) {
 	default:
 		return nil, &KindError{path, kind(st.Mode), "a regular file"}
 	}
-	// What is held is what is opened, whatever became of its name. That of /proc
-	// can have no data yet: it must not wait for some.
-	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	// That of /proc can have no data yet: it must not wait for some.
+	fd, err := Reopen(held, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil, &PathError{path, err}
+	}
+	return &File{fd, path, st}, nil
+}
+
+// descriptors is the directory of what this process holds. To walk to it each
+// time takes longer than all else of an open.
+var descriptors = sync.OnceValues(func() (int, error) {
+	return unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+})
+
+// Reopen opens what a descriptor holds, whatever became of its name.
+func Reopen(held, flags int) (int, error) {
+	dir, err := descriptors()
+	if err != nil {
+		return -1, fmt.Errorf("/proc: %w", err)
+	}
 	for {
-		fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(held), flags, 0)
-		if err == unix.EINTR {
-			continue
+		fd, err := unix.Openat(dir, strconv.Itoa(held), flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
 		}
-		if err != nil {
-			return nil, &PathError{path, err}
-		}
-		return &File{fd, path, st}, nil
 	}
 }
 
 // ownFiles are what may be read of the process that runs functions, PID 1 of the
-// container: what /proc/mounts and its like lead to. The rest, as its memory and
-// its environment, is kept from every program of the session; a function runs in
-// that very process, and must not lend its rights.
-var ownFiles = []string{"mounts", "mountinfo", "status", "cgroup", "limits", "net/*"}
+// container: what /proc/mounts and its like lead to. The rest, as its memory, its
+// environment, and the names in map_files, which are addresses, is kept from every
+// program of the session; a function runs in that very process, and must not lend
+// its rights.
+var ownFiles = []string{"mounts", "mountinfo", "status", "cgroup", "limits", "net", "net/*"}
 
 // ownSecret reports whether what is held is of this process, and none of that.
 func ownSecret(held int) bool {

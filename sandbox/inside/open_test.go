@@ -5,9 +5,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -104,7 +106,7 @@ func TestOpen(t *testing.T) {
 		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
 			t.Errorf("%.50q, resolved %v: %v, want %q", test.path, test.resolved, err, test.err)
 		}
-		if err != nil && strings.ContainsAny(err.Error(), "\n\xff") {
+		if err != nil && (strings.Contains(err.Error(), "\n") || !utf8.ValidString(err.Error())) {
 			t.Errorf("%q: not one line: %q", test.path, err)
 		}
 	}
@@ -173,6 +175,33 @@ func TestOpenDirAndIn(t *testing.T) {
 		if _, err := OpenDir(dir+path, true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+	// Names there tell where this process has what in its memory.
+	if _, err := OpenDir("/proc/self/map_files", false); !errors.Is(err, unix.EACCES) {
+		t.Error(err)
+	}
+	net, err := OpenDir("/proc/self/net", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net.Close()
+}
+
+// A file that another process holds a lease on would be waited for.
+func TestOpenWaitsForNoLease(t *testing.T) {
+	dir := tree(t)
+	f, err := os.OpenFile(dir+"/d/file", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	signal.Ignore(unix.SIGIO) // what asks for the lease back
+	defer signal.Reset(unix.SIGIO)
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir+"/d/file", true); !errors.Is(err, unix.EAGAIN) || !strings.Contains(err.Error(), "another process") {
+		t.Error(err)
 	}
 }
 

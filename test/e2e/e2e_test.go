@@ -1,6 +1,6 @@
 // Package e2e runs sallyport as its users do: scripts of commands, one for each
 // behaviour, in testdata/script. What a script can say beside testscript's own
-// commands is in commands_test.go and drive_test.go.
+// commands is in commands_test.go, drive_test.go and asker_test.go.
 //
 // Each script has a directory of its own, $WORK, in it a home directory and a
 // state directory ($HOME, $XDG_STATE_HOME) and what the script's archive holds,
@@ -29,6 +29,13 @@ import (
 // TestMain gives testscript a directory for its own: it leaves one behind when
 // only some of the scripts are run.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == askerName {
+		if err := runAsker(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "sallyport-e2e-")
 	if err == nil {
 		err = os.Setenv("GOTMPDIR", dir)
@@ -64,6 +71,7 @@ func TestScripts(t *testing.T) {
 			"harmless":  harmless,
 			"untested":  untested,
 			"jq":        jq,
+			"asks":      asks,
 		},
 	})
 }
@@ -114,12 +122,19 @@ func setup(env *testscript.Env, bin string) error {
 	env.Setenv("HOME", home)
 	env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 	env.Setenv("BIN", bin)
-	env.Setenv("PATH", bin+":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+	own := filepath.Join(env.WorkDir, ".bin")
+	if err := linkAsker(own); err != nil {
+		return err
+	}
+	env.Setenv("PATH", own+":"+bin+":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	env.Setenv("LC_ALL", "C.UTF-8")
 	env.Setenv("TERM", "xterm")
 	env.Setenv("PAGER", "cat")
+	waiting := make(askers)
+	env.Values[askersKey{}] = waiting
 	env.Defer(func() {
+		waiting.end()
 		// What was killed may still be dying.
 		left := leftOf(env.WorkDir)
 		for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = leftOf(env.WorkDir) {

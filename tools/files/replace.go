@@ -126,8 +126,17 @@ func (t *Target) Content(ctx context.Context) ([]byte, error) {
 	}
 }
 
+// Unread is the error of a file that exists and was not read. One that is too
+// large has no hash by which a reading could be proved.
+func (t *Target) Unread() error {
+	if t.Old.Stat.Size > MostHashed {
+		return t.tooLarge()
+	}
+	return t.err(ErrUnread)
+}
+
 func (t *Target) tooLarge() error {
-	return t.err(fmt.Errorf("it is larger than %d MiB, the most that is edited; change it with Bash (sed, python)", MostHashed>>20))
+	return t.err(fmt.Errorf("it is larger than %d MiB, the most that is changed by this tool; use Bash (sed, python)", MostHashed>>20))
 }
 
 // Links is how many other names the file had, which keep what it was.
@@ -211,7 +220,7 @@ func (t *Target) beside(ctx context.Context, expected string, emit func(io.Write
 
 // over writes the file in place, for one that nothing can take the place of.
 func (t *Target) over(ctx context.Context, expected string, size int64, emit func(io.Writer) error) (string, error) {
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(t.Old.Fd), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := inside.Reopen(t.Old.Fd, unix.O_RDWR|unix.O_NONBLOCK)
 	if err != nil {
 		return "", t.err(err)
 	}
@@ -354,6 +363,13 @@ func (t *Target) makeDir() error {
 	if err := ofKernel(dir); err != nil {
 		dir.Close()
 		return err
+	}
+	// What cannot be made to the end is not begun.
+	for _, name := range append(names, t.name) {
+		if len(name) > unix.NAME_MAX {
+			dir.Close()
+			return t.err(unix.ENAMETOOLONG)
+		}
 	}
 	for i := len(names) - 1; i >= 0; i-- {
 		fail := func(err error) error {

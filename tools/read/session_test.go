@@ -2,7 +2,6 @@ package read_test
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,26 +16,12 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(sallytest.Run(m)) }
 
-// session is a box in a real session.
-type session struct {
-	live     *sandbox.Session
-	envelope sandbox.Envelope
-}
-
-func (s session) Call(ctx context.Context, function string, input []byte, progress func([]byte)) ([]byte, error) {
-	got, err := s.live.Call(ctx, function, input, s.envelope, progress)
-	if got == nil {
-		return nil, err
-	}
-	return got.Data, err
-}
-
-// in is the context of a call on a path of the session that was judged.
-func in(s *sandbox.Session, e sandbox.Envelope, path string) *tools.Context {
+// inSession is the context of a call on a path of the session that was judged.
+func inSession(s *sandbox.Session, e sandbox.Envelope, path string) *tools.Context {
 	return &tools.Context{
 		Options: tools.Options{Workspace: s.Workspace},
 		Run: tools.Run{
-			State: tools.NewState(s.Workspace), Dir: s.Workspace, Box: session{s, e},
+			State: tools.NewState(s.Workspace), Dir: s.Workspace, Box: sallytest.Box{Session: s, Envelope: e},
 			Judged: []tools.Judged{{Path: path, Resolved: true}},
 		},
 	}
@@ -57,7 +42,7 @@ func TestReadInASession(t *testing.T) {
 	}
 	s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
 	for _, e := range []sandbox.Envelope{{}, {Box: sandbox.Eye}} {
-		c := in(s, e, file)
+		c := inSession(s, e, file)
 		called, err := read.Tool.Call(t.Context(), c, read.Input{FilePath: "file"}, nil)
 		if err != nil {
 			t.Fatalf("in the %v: %v", e.Box, err)
@@ -122,7 +107,7 @@ func BenchmarkReadInASession(b *testing.B) {
 		}
 	})
 	for _, e := range []sandbox.Envelope{{}, {Box: sandbox.Eye}} {
-		c := in(s, e, file)
+		c := inSession(s, e, file)
 		b.Run(e.Box.String(), func(b *testing.B) {
 			for b.Loop() {
 				if _, err := read.Tool.Call(b.Context(), c, read.Input{FilePath: "file"}, nil); err != nil {

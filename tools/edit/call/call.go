@@ -67,7 +67,7 @@ func Run(ctx context.Context, _ *inside.Call, req Request) (Output, error) {
 	about := func(err error) error { return fmt.Errorf("%s: %w", inside.Quote(t.Path), err) }
 	// What is empty has nothing to read, and nothing that could be lost.
 	if req.Expected == "" && (len(req.Old) > 0 || t.Old.Stat.Size > 0) {
-		return Output{}, about(files.ErrUnread)
+		return Output{}, t.Unread()
 	}
 	content, err := t.Content(ctx)
 	if err != nil {

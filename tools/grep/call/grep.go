@@ -9,8 +9,14 @@
 //     what only one of the two understands is an error in the other;
 //   - ignore files that are links or larger than a megabyte are not read, nor
 //     those that a .git which is a file leads to;
+//   - what the kernel shows in /proc is not searched, unless a file of it is named;
 //   - a line longer than 8 MB is searched in pieces, and a search across lines
 //     leaves out files larger than that.
+//
+// The search of this package follows no link, whatever takes a directory's place
+// meanwhile. Ripgrep begins in the directory that was opened and follows none
+// that it sees, but opens by name: one that is swapped at that moment can lead it
+// elsewhere in the session's view, as it can any program that searches there.
 //
 // What ripgrep prints is not trusted: an image may have anything by that name. It
 // is read into bounded memory by a parser that takes any bytes.
@@ -43,8 +49,9 @@ type Request struct {
 	// Path is absolute: a directory, or a file, which is searched whatever the
 	// globs, the type and the ignore files say. When Resolved is set no link may
 	// be in it.
-	Path     string `json:"path"`
-	Resolved bool   `json:"resolved,omitempty"`
+	Path      []byte `json:"path"`
+	Resolved  bool   `json:"resolved,omitempty"`
+	Workspace string `json:"workspace"` // for messages
 
 	Mode       Mode     `json:"mode"`
 	Globs      []string `json:"globs,omitempty"` // as in .gitignore, relative to Path
@@ -96,21 +103,24 @@ type Progress struct {
 	Files   int `json:"files"`   // with matches
 }
 
+// MostKept is the most lines or files that a search looks at for its result.
+const MostKept = 1 << 20
+
 // Bounds of a result.
 const (
 	mostText  = 2000      // bytes of a line
-	mostBytes = 3_000_000 // of a result in JSON
+	mostBytes = 1_000_000 // of a result in JSON
 	mostNotes = 20
-	mostKept  = 1 << 20 // lines or files
+	mostKept  = MostKept
 )
 
-// Grep searches.
-func Grep(ctx context.Context, c *inside.Call, req Request) (*Result, error) {
-	fd, dir, err := tree.Open(req.Path, req.Resolved)
+// Run searches.
+func Run(ctx context.Context, c *inside.Call, req Request) (*Result, error) {
+	f, dir, err := tree.Open(string(req.Path), req.Resolved, req.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	root := os.NewFile(uintptr(fd), req.Path)
+	root := os.NewFile(uintptr(f.Fd), f.Path)
 	defer root.Close()
 	res, err := ripgrep(ctx, c, req, root, dir)
 	if err == errNoRipgrep {
@@ -151,7 +161,7 @@ func note(path string, err error) string {
 	if path == "" {
 		path = "."
 	}
-	return fmt.Sprintf("%s: %v", path, err)
+	return fmt.Sprintf("%s: %v", inside.Quote(path), err)
 }
 
 // sometimes says when it is time to report progress.

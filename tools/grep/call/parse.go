@@ -72,8 +72,10 @@ func (p *parser) parse(b []byte) []byte {
 		if p.skipping {
 			i := bytes.IndexByte(b, '\n')
 			if i < 0 {
+				p.cut(len(b))
 				return nil
 			}
+			p.cut(i)
 			b, p.skipping = b[i+1:], false
 			continue
 		}
@@ -152,6 +154,13 @@ func (p *parser) line(path, line []byte) {
 	}
 	if !p.unwanted && len(p.block.Lines) < p.most {
 		p.block.add(number, line[digits+1:], line[digits] == '-')
+	}
+}
+
+// cut counts what was skipped of the last line.
+func (p *parser) cut(n int) {
+	if p.block != nil && !p.unwanted && len(p.block.Lines) > 0 && len(p.block.Lines) < p.most {
+		p.block.Lines[len(p.block.Lines)-1].Cut += n
 	}
 }
 

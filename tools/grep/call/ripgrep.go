@@ -61,7 +61,7 @@ func ripgrep(ctx context.Context, c *inside.Call, req Request, root *os.File, di
 			return nil, errNoRipgrep // too old
 		}
 		if fatal || exit.Code > 2 {
-			return nil, fmt.Errorf("ripgrep failed with exit code %d: %s", exit.Code, strings.TrimSpace(stderr.String()))
+			return nil, fmt.Errorf("ripgrep could not search (exit code %d): %s", exit.Code, advice(stderr.String()))
 		}
 		for _, n := range notes {
 			out.note(n)
@@ -107,6 +107,9 @@ func ripgrepArgs(req Request, dir bool) []string {
 	for _, g := range vcsGlobs {
 		args = append(args, "--glob="+g) // the last that matches decides
 	}
+	if string(req.Path) == "/" {
+		args = append(args, "--glob=!/proc")
+	}
 	root := fileRoot
 	if dir {
 		root = dirRoot
@@ -114,21 +117,32 @@ func ripgrepArgs(req Request, dir bool) []string {
 	return append(args, "--regexp="+req.Pattern, "--", root)
 }
 
-// complaints reads what ripgrep wrote to its standard error. Lines about a path
-// are notes, and anything else is why it did not search.
+// complaints reads what ripgrep wrote to its standard error. When that begins
+// with a path it is about what could not be searched; anything else is why it did
+// not search at all. The names in it may have lines of their own.
 func complaints(stderr, prefix string) (notes []string, fatal bool) {
 	for line := range strings.Lines(stderr) {
 		line = strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "rg: ")
-		if line == "" {
-			continue
-		}
 		rest, ok := strings.CutPrefix(line, prefix)
-		if !ok {
+		switch {
+		case ok:
+			notes = append(notes, strings.TrimPrefix(rest, ": "))
+		case len(notes) > 0:
+			notes[len(notes)-1] += " " + line
+		default:
 			return nil, true
 		}
-		notes = append(notes, strings.TrimPrefix(rest, ": "))
 	}
 	return notes, len(notes) == 0
+}
+
+// advice is what ripgrep says, with the fields of the tool for its flags.
+func advice(stderr string) string {
+	stderr, _, _ = strings.Cut(stderr, "\n\nConsider enabling PCRE2")
+	if before, _, ok := strings.Cut(stderr, "\n\nConsider enabling multiline mode"); ok {
+		stderr = before + "; set multiline to search across lines"
+	}
+	return strings.TrimSpace(strings.TrimPrefix(stderr, "rg: "))
 }
 
 // head keeps the first bytes that are written.

@@ -46,7 +46,7 @@ type found struct {
 
 // file searches an open file.
 func (s *search) file(fd int, size int64, path string) {
-	f := &found{search: s, block: Block{Path: path}, line: 1}
+	f := &found{search: s, block: Block{Path: validPath([]byte(path))}, line: 1}
 	if need := min(max(size, 0), window) + 1; int64(len(s.buf)) < need {
 		s.buf = make([]byte, max(need, 256<<10))
 	}
@@ -54,15 +54,16 @@ func (s *search) file(fd int, size int64, path string) {
 	n, err := tree.Read(fd, buf[:min(first, len(buf))])
 	data := buf[:n]
 	isBinary := bytes.IndexByte(data, 0) >= 0
-	text, wide := utf16Text(data)
+	_, wide := utf16Text(data)
 	switch {
 	case err != nil:
 	case wide:
+		isBinary = false
 		if n, err = tree.Read(fd, buf[n:]); err == nil {
 			if size > window {
 				s.out.note(note(path, errors.New("only the first 8 MB of a file in UTF-16 are searched")))
 			}
-			text, _ = utf16Text(buf[:len(data)+n])
+			text, _ := utf16Text(buf[:len(data)+n])
 			f.text(text)
 		}
 	case isBinary && !s.explicit:
@@ -79,6 +80,9 @@ func (s *search) file(fd int, size int64, path string) {
 			bytesReplace(data)
 		}
 		f.across(data)
+		if isBinary {
+			f.block.Lines = nil
+		}
 	default:
 		isBinary, err = f.stream(fd, buf, n)
 	}
@@ -96,9 +100,8 @@ func (s *search) file(fd int, size int64, path string) {
 			s.out.note(binaryNote(path))
 		}
 	}
-	f.block.Count = f.count
-	if s.req.Mode == Content {
-		f.block.Count = 0
+	if s.req.Mode == Count {
+		f.block.Count = f.count
 	}
 	s.out.matched(f.count)
 	if s.req.Mode != Content || len(f.block.Lines) > 0 {
@@ -144,42 +147,35 @@ func (f *found) text(data []byte) {
 }
 
 // stream searches a file window by window; n bytes of it are in buf already. It
-// reports whether the file is binary: a file that was not named is then searched
-// up to the line of the first NUL; of one that was, nothing from there on is
-// shown.
+// reports whether the file is binary. A file that was not named is then searched
+// up to the line of the first NUL; of one that was, it is only of interest
+// whether it matches.
 func (f *found) stream(fd int, buf []byte, n int) (isBinary bool, err error) {
 	start := 0 // what was not searched yet; before it are lines of context
 	if bytes.HasPrefix(buf[:n], []byte("\xef\xbb\xbf")) {
 		start, f.printed = 3, 3
 	}
 	checked := 0
+	last := n < min(first, len(buf))
 	for !f.stop && f.ctx.Err() == nil {
-		more, err := tree.Read(fd, buf[n:])
-		if err != nil {
-			return isBinary, err
+		if !last {
+			more, err := tree.Read(fd, buf[n:])
+			if err != nil {
+				return isBinary, err
+			}
+			n += more
+			last = n < len(buf)
 		}
-		last := n+more < len(buf)
-		n += more
 		end := n
-		if i := bytes.IndexByte(buf[checked:n], 0); i >= 0 && !isBinary {
+		if i := bytes.IndexByte(buf[checked:n], 0); i >= 0 {
 			isBinary = true
-			at := checked + i
-			end = start + bytes.LastIndexByte(buf[start:at], '\n') + 1
-			last = last || !f.explicit
 			if f.explicit {
-				f.m.in()
-				f.lines(buf[:end], start)
-				start = end
-				end = n
-				f.block.Lines = f.block.Lines[:len(f.block.Lines):len(f.block.Lines)]
+				bytesReplace(buf[checked:n])
+			} else {
+				end = start + bytes.LastIndexByte(buf[start:checked+i], '\n') + 1
+				last = true
 			}
 		}
-		if isBinary && f.explicit {
-			bytesReplace(buf[checked:n])
-			// Only that it matches is of interest.
-			f.after = 0
-		}
-		checked = n
 		if !last {
 			if i := bytes.LastIndexByte(buf[start:end], '\n'); i >= 0 {
 				end = start + i + 1
@@ -187,9 +183,7 @@ func (f *found) stream(fd int, buf []byte, n int) (isBinary bool, err error) {
 		}
 		shown := len(f.block.Lines)
 		f.m.in()
-		if !f.stop {
-			f.lines(buf[:end], start)
-		}
+		f.lines(buf[:end], start)
 		if isBinary && f.explicit {
 			f.block.Lines = f.block.Lines[:shown]
 		}
@@ -255,10 +249,15 @@ func (f *found) matched(buf []byte, pos, start, end int) {
 
 // only takes the matches in lines that match.
 func (f *found) only(lines []byte) {
+	noEnd := len(lines) > 0 && lines[len(lines)-1] != '\n'
 	if !f.m.lines {
 		lines = trimEnd(lines)
 	}
 	all := f.m.re.FindAllIndex(lines, mostKept)
+	// As ripgrep has it: behind a last line without an end nothing is empty.
+	if n := len(all); noEnd && n > 1 && all[n-1][0] == len(lines) {
+		all = all[:n-1]
+	}
 	if f.req.Mode == Count {
 		f.count += len(all) - 1
 		return

@@ -14,6 +14,7 @@ package glob
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,13 +27,13 @@ const (
 
 // A Pattern is a compiled pattern. It may be used by several goroutines at once.
 type Pattern struct {
-	// Alts are the patterns without braces that it stands for, of which one has
+	// alts are the patterns without braces that it stands for, of which one has
 	// to match.
-	Alts [][]Segment
+	alts [][]segment
 }
 
-// A Segment is the part of a pattern that matches a component.
-type Segment struct {
+// A segment is the part of a pattern that matches a component.
+type segment struct {
 	kind   kind
 	text   string // of literal, prefix, suffix
 	tokens []token
@@ -85,18 +86,21 @@ func Compile(pattern string) (*Pattern, error) {
 	}
 	p := &Pattern{}
 	for _, alt := range alts {
-		var segs []Segment
+		var segs []segment
 		for _, text := range split(alt) {
 			if text == "" {
 				continue
 			}
-			seg, err := segment(text)
+			seg, err := readSegment(text)
 			if err != nil {
 				return nil, err
 			}
+			if n := len(segs); n > 0 && seg.kind == anyDirs && segs[n-1].kind == anyDirs {
+				continue // as much as one
+			}
 			segs = append(segs, seg)
 		}
-		p.Alts = append(p.Alts, segs)
+		p.alts = append(p.alts, segs)
 	}
 	return p, nil
 }
@@ -104,7 +108,7 @@ func Compile(pattern string) (*Pattern, error) {
 // Match reports whether the pattern matches a path, which has no empty
 // component.
 func (p *Pattern) Match(path string) bool {
-	for _, alt := range p.Alts {
+	for _, alt := range p.alts {
 		if matchPath(alt, path) {
 			return true
 		}
@@ -112,7 +116,7 @@ func (p *Pattern) Match(path string) bool {
 	return false
 }
 
-func matchPath(segs []Segment, path string) bool {
+func matchPath(segs []segment, path string) bool {
 	i, pos := 0, 0
 	starAt, starPos := -1, 0
 	for pos <= len(path) && path != "" {
@@ -126,7 +130,7 @@ func matchPath(segs []Segment, path string) bool {
 		case i < len(segs) && segs[i].kind == anyDirs:
 			starAt, starPos = i, pos
 			i++
-		case i < len(segs) && segs[i].Match(path[pos:end]):
+		case i < len(segs) && segs[i].match(path[pos:end]):
 			i++
 			pos = end + 1
 		case starAt >= 0:
@@ -149,15 +153,77 @@ func matchPath(segs []Segment, path string) bool {
 	return i == len(segs)
 }
 
-// AnyDirs reports whether the segment is **.
-func (s *Segment) AnyDirs() bool { return s.kind == anyDirs }
+// A Prefix is how far a pattern has matched the directories of a path, for a
+// walk that descends only where something can match. Its zero value can match
+// nothing.
+type Prefix struct{ at []place }
 
-// Literal returns the only component that the segment matches, if there is only
-// one.
-func (s *Segment) Literal() (string, bool) { return s.text, s.kind == literal }
+// A place is a segment that comes next.
+type place struct {
+	segs []segment // of one alternative
+	i    int
+}
 
-// Match reports whether the segment matches a component.
-func (s *Segment) Match(name string) bool {
+// Prefix is that of no directory.
+func (p *Pattern) Prefix() Prefix {
+	var f Prefix
+	for _, alt := range p.alts {
+		f.add(place{alt, 0})
+	}
+	return f
+}
+
+// add adds a place, and where ** stands those behind it, since it may be nothing.
+func (f *Prefix) add(at place) {
+	for {
+		// Alternatives are apart, and in each a walk comes to a place in order.
+		if slices.ContainsFunc(f.at, func(o place) bool { return o.i == at.i && same(o.segs, at.segs) }) {
+			return
+		}
+		f.at = append(f.at, at)
+		if at.i == len(at.segs) || at.segs[at.i].kind != anyDirs {
+			return
+		}
+		at.i++
+	}
+}
+
+func same(a, b []segment) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// Into is the prefix with one more directory. ok is false when nothing below it
+// can match.
+func (f Prefix) Into(dir string) (below Prefix, ok bool) {
+	for _, at := range f.at {
+		switch {
+		case at.i == len(at.segs):
+		case at.segs[at.i].kind == anyDirs:
+			below.add(at)
+		case at.segs[at.i].match(dir):
+			below.add(place{at.segs, at.i + 1})
+		}
+	}
+	for _, at := range below.at {
+		ok = ok || at.i < len(at.segs)
+	}
+	return below, ok
+}
+
+// Match reports whether the pattern matches the prefix and one more component.
+func (f Prefix) Match(name string) bool {
+	for _, at := range f.at {
+		if at.i == len(at.segs) || !at.segs[at.i].match(name) {
+			continue
+		}
+		rest := at.segs[at.i+1:]
+		if !slices.ContainsFunc(rest, func(s segment) bool { return s.kind != anyDirs }) {
+			return true
+		}
+	}
+	return false
+}
+
+// match reports whether the segment matches a component.
+func (s *segment) match(name string) bool {
 	switch s.kind {
 	case literal:
 		return name == s.text
@@ -211,12 +277,12 @@ func (t *token) match(r rune) bool {
 	return t.negate
 }
 
-// segment reads what stands between two slashes, without braces.
-func segment(text string) (Segment, error) {
+// readSegment reads what stands between two slashes, without braces.
+func readSegment(text string) (segment, error) {
 	if text == "**" {
-		return Segment{kind: anyDirs}, nil
+		return segment{kind: anyDirs}, nil
 	}
-	var s Segment
+	var s segment
 	var plain strings.Builder // what the runes among the tokens spell
 	stars, others := 0, 0
 	for i := 0; i < len(text); {
@@ -269,11 +335,11 @@ func segment(text string) (Segment, error) {
 	switch {
 	case others > 0 || stars > 1:
 	case stars == 0:
-		return Segment{kind: literal, text: plain.String()}, nil
+		return segment{kind: literal, text: plain.String()}, nil
 	case s.tokens[0].kind == star:
-		return Segment{kind: suffix, text: plain.String()}, nil
+		return segment{kind: suffix, text: plain.String()}, nil
 	case s.tokens[n-1].kind == star:
-		return Segment{kind: prefix, text: plain.String()}, nil
+		return segment{kind: prefix, text: plain.String()}, nil
 	}
 	return s, nil
 }
@@ -334,16 +400,18 @@ func skip(s string, i int) int {
 	return i + 1
 }
 
-// split splits at the slashes that are in no class.
+// split splits at the slashes that are in no class. One that is escaped is a
+// slash too.
 func split(s string) []string {
 	var parts []string
 	start := 0
 	for i := 0; i < len(s); {
-		if s[i] == '/' {
+		end := skip(s, i)
+		if s[i] == '/' || s[i] == '\\' && s[i+1:end] == "/" {
 			parts = append(parts, s[start:i])
-			start = i + 1
+			start = end
 		}
-		i = skip(s, i)
+		i = end
 	}
 	return append(parts, s[start:])
 }

@@ -12,12 +12,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sallyport/sallyport/sandbox/inside"
+	"github.com/sallyport/sallyport/tools/files"
 )
 
 // Limits of what is listed.
@@ -29,72 +30,54 @@ const (
 // ErrMany says that a directory has more than MaxEntries entries.
 var ErrMany = errors.New("more than 1048576 entries")
 
-// Open opens a file or directory for reading. With resolved it is an error when a
-// link is in the path. Anything but a regular file or a directory is refused and
-// not opened. A missing path's error names the nearest that exists.
-func Open(path string, resolved bool) (fd int, dir bool, err error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
-	if resolved {
-		how.Resolve |= unix.RESOLVE_NO_SYMLINKS
-	}
-	held, err := openat2(unix.AT_FDCWD, path, &how)
-	switch {
-	case err == unix.ENOENT || err == unix.ENOTDIR:
-		return -1, false, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("%w; the nearest that exists is %s", err, nearest(path))}
-	case err == unix.ELOOP && resolved:
-		return -1, false, &os.PathError{Op: "open", Path: path, Err: fmt.Errorf("a symbolic link has come into the path since the call was judged; try again: %w", err)}
-	case err != nil:
-		return -1, false, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(held)
-	var st, again unix.Stat_t
-	if err := unix.Fstat(held, &st); err != nil {
-		return -1, false, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	dir = st.Mode&unix.S_IFMT == unix.S_IFDIR
-	if !dir && st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return -1, false, fmt.Errorf("%s is neither a file nor a directory", path)
-	}
-	how.Flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err = openat2(unix.AT_FDCWD, path, &how)
-	if err == nil {
-		err = unix.Fstat(fd, &again)
-		if err == nil && (st.Dev != again.Dev || st.Ino != again.Ino) {
-			err = errors.New("it was replaced meanwhile; try again")
+// errProc is the error of a directory of /proc. What a process may see there
+// depends on which it is, and the one that runs functions may see more than
+// others.
+var errProc = errors.New("what the kernel shows in /proc is not searched; use Bash")
+
+// Open opens a file or a directory for reading, as [inside.Open] does: with
+// resolved, no link in the path is followed.
+func Open(path string, resolved bool, workspace string) (f *inside.File, dir bool, err error) {
+	f, err = inside.OpenDir(path, resolved)
+	if kind := (*inside.KindError)(nil); errors.As(err, &kind) {
+		f, err = inside.Open(path, resolved)
+		if errors.As(err, &kind) {
+			err = fmt.Errorf("%w; only files and directories are searched", err)
 		}
-		if err != nil {
-			unix.Close(fd)
-		}
+		return f, false, err
 	}
 	if err != nil {
-		return -1, false, &os.PathError{Op: "open", Path: path, Err: err}
+		return nil, false, files.Explain(err, path, resolved, workspace)
 	}
-	return fd, dir, nil
+	if err := notProc(f.Fd); err != nil {
+		f.Close()
+		return nil, false, fmt.Errorf("%s: %w", inside.Quote(path), err)
+	}
+	return f, true, nil
 }
 
-func openat2(dir int, path string, how *unix.OpenHow) (int, error) {
-	for {
-		fd, err := unix.Openat2(dir, path, how)
-		if err != unix.EINTR && err != unix.EAGAIN {
-			return fd, err
-		}
+func notProc(fd int) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil {
+		return err
 	}
-}
-
-func nearest(path string) string {
-	for path != "/" && path != "." {
-		path = filepath.Dir(path)
-		var st unix.Stat_t
-		if unix.Stat(path, &st) == nil {
-			break
-		}
+	if fs.Type == unix.PROC_SUPER_MAGIC {
+		return errProc
 	}
-	return path
+	return nil
 }
 
 // OpenDir opens a directory in one that is open.
 func OpenDir(dir int, name string) (int, error) {
-	return openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	if err := notProc(fd); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // OpenFile opens a regular file in a directory and returns its size in bytes.

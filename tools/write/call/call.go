@@ -47,7 +47,7 @@ func Run(ctx context.Context, _ *inside.Call, req Request) (Output, error) {
 	expected := req.Expected
 	if t.Old != nil && expected == "" {
 		if t.Old.Stat.Size > 0 {
-			return Output{}, fmt.Errorf("%s: %w", inside.Quote(t.Path), files.ErrUnread)
+			return Output{}, t.Unread()
 		}
 		expected = files.Hash(nil)
 	}

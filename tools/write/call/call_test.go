@@ -55,7 +55,9 @@ func TestWrite(t *testing.T) {
 		{"unread", true, "", "x", Output{}, "it has not been read yet; Read it first"},
 		{"link", false, "", "x", Output{}, "it has not been read yet; Read it first"},
 		{"unread", true, files.Hash([]byte("older")), "x", Output{}, "it changed since it was read; Read it again"},
-		{"large", true, "", "x", Output{}, "it has not been read yet"},
+		{"large", true, "", "x", Output{}, "larger than 64 MiB, the most that is changed by this tool; use Bash"},
+		{"none/" + strings.Repeat("n", 256) + "/x", true, "", "x", Output{}, "too long"},
+		{"none/" + strings.Repeat("n", 256), true, "", "x", Output{}, "too long"},
 		{"large", true, old, "x", Output{}, "it changed since it was read"},
 		{"dir", true, "", "x", Output{}, "is a directory, not a regular file; Write replaces only those"},
 		{"fifo", true, "", "x", Output{}, "is a FIFO, not a regular file"},
@@ -78,6 +80,9 @@ func TestWrite(t *testing.T) {
 		if err != nil || got != test.want {
 			t.Errorf("%q: %+v, %v, want %+v", test.name, got, err, test.want)
 		}
+	}
+	if _, err := os.Lstat(dir + "/none"); err == nil {
+		t.Error("a directory was left for a file that could not be made")
 	}
 	if info, err := os.Stat(dir + "/file"); err != nil || info.Mode() != 0o755 {
 		t.Errorf("its mode is %v, %v", info.Mode(), err)

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline"
+	"github.com/sallyport/sallyport/pipeline/approval"
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/tools"
+	"github.com/sallyport/sallyport/tools/builtin"
+)
+
+// Flags that say what an agent's calls may do.
+func policyFlags() []cli.Flag {
+	var modes []string
+	for _, m := range permission.Modes {
+		modes = append(modes, string(m))
+	}
+	return []cli.Flag{
+		&cli.StringFlag{Name: "mode", Value: string(permission.Default), Usage: "what happens to calls that no rule decides: `MODE` is one of " + strings.Join(modes, ", ")},
+		&cli.StringSliceFlag{Name: "allow", Usage: "allow what `RULE` names: Tool or Tool(content), as Bash(go test *) or Edit(/src/**)"},
+		&cli.StringSliceFlag{Name: "ask", Usage: "ask about what `RULE` names, whatever allows it"},
+		&cli.DurationFlag{Name: "answer-within", Usage: "wait up to `TIME` for somebody to answer a question with sallyport approve", DefaultText: "5m for mcp; otherwise not at all without a terminal"},
+	}
+}
+
+// agentFlags are the flags of commands that run an agent's calls.
+func agentFlags(more ...cli.Flag) []cli.Flag {
+	flags := append(sessionFlags(), boxFlags()...)
+	flags = append(flags, policyFlags()...)
+	flags = append(flags, &cli.BoolFlag{Name: "new", Usage: "use a session of its own, which is removed at the end unless it has changes"})
+	return append(flags, more...)
+}
+
+// policy reads the flags of policyFlags. The rules of --deny are the session's
+// too: see denials.
+func policy(c *cli.Context, denied []permission.Rule) (*permission.Policy, error) {
+	p := &permission.Policy{Mode: permission.Mode(c.String("mode")), Rules: slices.Clone(denied)}
+	for _, of := range []struct {
+		flag     string
+		behavior permission.Behavior
+	}{{"ask", permission.Ask}, {"allow", permission.Allow}} {
+		for _, text := range c.StringSlice(of.flag) {
+			rule, err := permission.ParseRule(text, of.behavior, "command line")
+			if err != nil {
+				return nil, usageError(c, "--%s: %w", of.flag, err)
+			}
+			p.Rules = append(p.Rules, rule)
+		}
+	}
+	return p, nil
+}
+
+// An agentRun is a session that an agent's calls run in.
+type agentRun struct {
+	cli      *cli.Context
+	session  *pipeline.Session
+	pipeline *pipeline.Pipeline
+	own      bool // --new
+}
+
+// openAgent opens the session and the pipeline that the flags describe.
+func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
+	if c.IsSet("answer-within") && c.Duration("answer-within") < 0 {
+		return nil, usageError(c, "--answer-within %v: use a time", c.Duration("answer-within"))
+	}
+	o, err := options(c)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := policy(c, o.Rules)
+	if err != nil {
+		return nil, err
+	}
+	if c.Bool("new") {
+		o.New = true
+		if o.Name == "" {
+			o.Name = ownName()
+		}
+	}
+	s, err := pipeline.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	r := &agentRun{cli: c, session: s, own: c.Bool("new")}
+	if r.pipeline, err = pipeline.New(s, tools.NewSet(builtin.All()...), rules); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// ownName is the name of a session that nobody has named.
+func ownName() string { return "run-" + time.Now().UTC().Format("20060102-150405.000000") }
+
+// close ends the session and keeps what the calls have left. A session of its
+// own that has no changes is removed.
+func (r *agentRun) close() error {
+	var err error
+	if r.pipeline != nil {
+		err = r.session.SaveState(r.pipeline.Context.State)
+	}
+	s, endErr := r.session.End()
+	err = errors.Join(err, endErr)
+	if r.own && s.Mode == sandbox.Cow {
+		changes, changesErr := s.Changes(context.Background())
+		if changesErr == nil {
+			none := len(changes.Set.Changes) == 0
+			if changesErr = changes.Close(); changesErr == nil && none {
+				return errors.Join(err, s.Remove())
+			}
+		}
+		err = errors.Join(err, changesErr)
+	}
+	return errors.Join(err, s.Close())
+}
+
+// hintChanges says how what the session has changed is seen and let out.
+func (r *agentRun) hintChanges() {
+	if r.session.Mode != sandbox.Cow {
+		return
+	}
+	changes, err := r.session.Changes(context.Background())
+	if err != nil {
+		return
+	}
+	n := len(changes.Set.Changes)
+	changes.Close()
+	if n > 0 {
+		which := sessionArgs(r.cli, r.session.Name, r.own)
+		fmt.Fprintf(os.Stderr, "sallyport: %s in session %s: sallyport diff%s, sallyport apply%[3]s\n", count(n, "change"), r.session.Name, which)
+	}
+}
+
+// sessionArgs names the session to other commands, as far as that is needed.
+func sessionArgs(c *cli.Context, name string, own bool) string {
+	switch {
+	case c.IsSet("session") || own:
+		return " --session " + name
+	case c.IsSet("w"):
+		return " -w " + shellQuoted(c.String("w"))
+	}
+	return ""
+}
+
+// prompter is who is asked: the person at this terminal, or one at another.
+func (r *agentRun) prompter() permission.Prompter {
+	if canAsk() && !r.cli.Bool("json") {
+		return terminalPrompter{}
+	}
+	return r.queue(r.cli.Duration("answer-within"))
+}
+
+// queue asks whoever runs sallyport approve; nobody, if nothing is to wait.
+func (r *agentRun) queue(within time.Duration) permission.Prompter {
+	if within <= 0 {
+		return nil
+	}
+	return &approval.Queue{Session: r.session.Dir(), Within: within, Asked: func(w approval.Waiting) {
+		complain(fmt.Sprintf("%s waits for an answer until %s: sallyport approve %s", shown(w.Prompt.Title), w.Expires.Format(time.TimeOnly), w.ID))
+	}}
+}

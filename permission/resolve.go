@@ -1,0 +1,570 @@
+package permission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/permission/bash"
+)
+
+// Resolve decides on a call. The decision is Ask where a person is to be asked;
+// in the mode dontAsk, nobody is.
+//
+// The answers are looked for in this order, and the first decides:
+//
+//  1. a denial, by a hook, a rule or the tool itself;
+//  2. what the mode forbids;
+//  3. a wish to be asked: of a hook, a rule, the tool itself, for a protected path,
+//     or because a denial could be meant and it cannot be told;
+//  4. a permission, by a hook, a rule or the tool itself;
+//  5. the call is read-only;
+//  6. what the mode says.
+func (p *Policy) Resolve(r Request) *Decision {
+	d := p.resolve(&r)
+	if d.Behavior == Ask {
+		d.Rule = p.minimal(&r)
+	}
+	return d
+}
+
+func (p *Policy) resolve(r *Request) *Decision {
+	c := p.consider(r)
+	d := &Decision{Chain: c.chain}
+	switch {
+	case c.deny != "":
+		d.Behavior, d.Reason = Deny, c.deny
+	case p.Mode == Plan && !c.readOnly:
+		d.decide("mode", "", string(Plan), Deny, "the mode is plan: nothing may be changed until it is left; "+c.why)
+	case c.ask != "":
+		d.Behavior, d.Reason = Ask, c.ask
+	case c.allow != "":
+		d.Behavior, d.Reason = Allow, c.allow
+	case c.readOnly:
+		d.decide("read-only", "", "", Allow, "it only reads")
+	case p.Mode == Bypass:
+		d.decide("mode", "", string(p.Mode), Allow, "the mode allows what no rule asks about")
+	case p.Mode == AcceptEdits && p.edits(r, c):
+		d.decide("mode", "", string(p.Mode), Allow, "the mode allows changes of files in the workspace")
+	default:
+		d.decide("mode", "", string(p.Mode), Ask, c.why)
+	}
+	if d.Behavior == Ask && p.Mode == DontAsk {
+		d.decide("mode", "", string(DontAsk), Deny, d.Reason+"; the mode is dontAsk, so it is denied")
+	}
+	if d.Behavior == Allow || d.Behavior == Ask {
+		d.Grant.ReadOnly = c.readOnly
+	}
+	return d
+}
+
+func (d *Decision) decide(layer, source, rule string, b Behavior, reason string) {
+	d.Chain = append(d.Chain, Step{Layer: layer, Source: source, Rule: rule, Answer: string(b)})
+	d.Behavior, d.Reason = b, reason
+}
+
+// A consideration is what all the layers say of a call.
+type consideration struct {
+	policy *Policy
+	*Request
+	script *bash.Script // of a command
+
+	readOnly bool
+	why      string // it is not allowed by itself
+	// The reason of the first of each; "" where there is none.
+	deny, ask, allow string
+	chain            []Step
+}
+
+func (p *Policy) consider(r *Request) *consideration {
+	c := &consideration{policy: p, Request: r, readOnly: r.ReadOnly}
+	c.why = "no rule allows " + r.Tool
+	unread := "" // why a command is not known to be read-only
+	if r.HasCommand {
+		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
+		only, why := c.script.ReadOnly()
+		if only && !r.ReadOnly {
+			only, why = false, "it goes on in the background"
+		}
+		c.readOnly = only
+		c.why, unread = "no rule allows it", why
+	} else if len(r.Paths) > 0 && !r.ReadOnly {
+		c.why = "no rule allows changing " + r.Paths[0].Name
+		if _, inside := below(p.Workspace, r.Paths[0].Name); !inside {
+			c.why += ", which is outside of the workspace"
+		}
+	}
+	if r.Hook.Answer != "" {
+		c.say(r.Hook.Answer, "hook", "", "", reasonOr(r.Hook.Reason, "a hook's answer"))
+	}
+	for i := range p.Rules {
+		if rule := &p.Rules[i]; rule.Behavior != Allow {
+			c.against(rule)
+		}
+	}
+	if r.Check.Answer != "" {
+		c.say(r.Check.Answer, "tool", r.Tool, "", reasonOr(r.Check.Reason, r.Tool+" says so itself"))
+	}
+	c.protected()
+	c.allowed()
+	if unread != "" {
+		c.why += ", and it is not known to be read-only: " + unread
+	}
+	return c
+}
+
+func reasonOr(reason, other string) string {
+	if reason != "" {
+		return reason
+	}
+	return other
+}
+
+// say notes an answer.
+func (c *consideration) say(b Behavior, layer, source, rule, reason string) {
+	into := &c.allow
+	switch b {
+	case Deny:
+		into = &c.deny
+	case Ask:
+		into = &c.ask
+	}
+	if *into != "" {
+		return // one of each is enough
+	}
+	*into = reason
+	c.chain = append(c.chain, Step{Layer: layer, Source: source, Rule: rule, Answer: string(b)})
+}
+
+// against looks whether a rule that denies or asks is about the call.
+func (c *consideration) against(r *Rule) {
+	hit, what := c.hit(r)
+	switch {
+	case hit == not:
+	case hit == certainly && r.Behavior == Deny:
+		c.say(Deny, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, what))
+	case hit == certainly:
+		c.say(Ask, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, what))
+	default:
+		c.say(Ask, "rule", r.Source, r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, what))
+	}
+}
+
+// hit says whether a rule that denies or asks is about the call, and what of it.
+func (c *consideration) hit(r *Rule) (certainty, string) {
+	switch {
+	case r.path != nil || contents[r.Tool] == ofPath:
+		return c.hitPath(r)
+	case !r.names(c.Tool):
+		return not, ""
+	case r.Content == "":
+		return certainly, c.Tool
+	case r.command != nil:
+		return c.hitCommand(r)
+	case r.host != nil:
+		text, _ := c.Input["url"].(string)
+		return r.host.hits(text), printable(text)
+	default:
+		return nameHit(r, c.Input), c.Tool
+	}
+}
+
+// nameHit says whether a rule of names is about an input: that of the agent that
+// it starts.
+func nameHit(r *Rule, input map[string]any) certainty {
+	if name, _ := input["subagent_type"].(string); name == r.Content {
+		return certainly
+	}
+	return not
+}
+
+func (c *consideration) hitCommand(r *Rule) (certainty, string) {
+	if !c.HasCommand {
+		return maybe, c.Tool
+	}
+	found, what := not, ""
+	see := func(words []bash.Word) bool {
+		if hit := r.command.hits(words); hit > found {
+			found, what = hit, printable(strings.ReplaceAll(joined(words), bash.Any, "..."))
+		}
+		return found < certainly
+	}
+	for i := range c.script.Parts {
+		part := &c.script.Parts[i]
+		if !see(part.Words) || len(part.Command) < len(part.Words) && !see(part.Command) {
+			return found, what
+		}
+	}
+	if c.script.Bad != "" {
+		c.script.Pieces(see)
+		if found == not {
+			found, what = maybe, "it: "+c.script.Bad
+		}
+	}
+	return found, what
+}
+
+// hitPath says whether a rule of files is about a path that the call touches.
+func (c *consideration) hitPath(r *Rule) (certainty, string) {
+	if r.Content == "" && r.names(c.Tool) {
+		return certainly, c.Tool
+	}
+	if r.path == nil { // of every call of a tool
+		for _, path := range c.Paths {
+			if r.binds(c.Tool, path.Write) {
+				return certainly, c.Tool
+			}
+		}
+		return not, ""
+	}
+	found, what := not, ""
+	see := func(hit certainty, name string) {
+		if hit > found {
+			found, what = hit, printable(name)
+		}
+	}
+	for _, path := range c.Paths {
+		if r.binds(c.Tool, path.Write) {
+			see(c.hitOne(r, path), path.Name)
+		}
+	}
+	if c.script != nil {
+		c.hitScript(r, see)
+	}
+	return found, what
+}
+
+func (c *consideration) hitOne(r *Rule, path Path) certainty {
+	switch {
+	case r.path.matches(path.Name, c.policy), path.Real != "" && r.path.matches(path.Real, c.policy):
+		return certainly
+	case path.Tree && !c.hidden(r) && r.path.reaches(path.Name, c.policy):
+		return maybe
+	}
+	return not
+}
+
+// hidden reports whether what a rule is about is not there in the session, see
+// [DeniedPaths]: then what might touch it need not be asked about.
+func (c *consideration) hidden(r *Rule) bool {
+	return r.Behavior == Deny && r.Tool == "Read" && c.policy.Sealed && r.path.root != ofSystem
+}
+
+// hitScript says whether a rule of files is about a path that a command touches.
+func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
+	if r.Tool != "Read" && !r.writes() {
+		return // of a tool that is not this one
+	}
+	for i := range c.script.Parts {
+		part := &c.script.Parts[i]
+		for _, path := range part.Paths {
+			if r.binds(c.Tool, path.Write) {
+				see(c.hitOne(r, Path{Name: path.Name, Tree: path.Tree}), path.Name)
+			}
+		}
+		if r.writes() {
+			if part.Open && !part.ReadOnly {
+				see(maybe, part.Text)
+			}
+			continue
+		}
+		for _, glob := range part.Globs {
+			if r.path.meets(glob, c.policy) {
+				see(maybe, glob)
+			}
+		}
+		reads := part.Kind == bash.Read || part.Kind == bash.Search || part.Kind == bash.List
+		if part.Open && (reads || !c.hidden(r)) {
+			see(maybe, part.Text)
+		}
+	}
+	for _, redirect := range c.script.Redirects {
+		if !r.binds(c.Tool, redirect.Write) {
+			continue
+		}
+		for _, path := range redirect.Paths {
+			see(c.hitOne(r, Path{Name: path}), path)
+		}
+		for _, glob := range redirect.Globs {
+			if r.path.meets(glob, c.policy) {
+				see(maybe, glob)
+			}
+		}
+		if len(redirect.Paths)+len(redirect.Globs) == 0 {
+			see(maybe, redirect.Source)
+		}
+	}
+	if c.script.Bad != "" && !c.hidden(r) {
+		see(maybe, "it: "+c.script.Bad)
+	}
+}
+
+// protected asks about what would change a protected path.
+func (c *consideration) protected() {
+	for _, path := range c.Paths {
+		if path.Write {
+			c.protect(path.Name)
+			c.protect(path.Real)
+		}
+	}
+	if c.script == nil {
+		return
+	}
+	for i := range c.script.Parts {
+		for _, path := range c.script.Parts[i].Paths {
+			if path.Write {
+				c.protect(path.Name)
+			}
+		}
+	}
+	for _, redirect := range c.script.Redirects {
+		if redirect.Write {
+			for _, path := range redirect.Paths {
+				c.protect(path)
+			}
+		}
+	}
+}
+
+func (c *consideration) protect(path string) {
+	if path != "" && c.policy.protects(path) {
+		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it")
+	}
+}
+
+// allowed looks for rules that allow the call: all of it.
+func (c *consideration) allowed() {
+	var used []*Rule
+	if c.HasCommand {
+		var missing string
+		if used, missing = c.allowedCommand(); missing != "" {
+			c.why = missing
+			return
+		}
+	} else if used = c.allowedTool(); used == nil {
+		return
+	}
+	for _, r := range used {
+		c.say(Allow, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) allows it", r, r.Source))
+	}
+}
+
+// allowedTool returns the rules that allow a call that is no command.
+func (c *consideration) allowedTool() []*Rule {
+	var used []*Rule
+	for i := range c.policy.Rules {
+		r := &c.policy.Rules[i]
+		if r.Behavior != Allow {
+			continue
+		}
+		switch {
+		case r.path == nil && r.Content == "":
+			if r.names(c.Tool) {
+				return []*Rule{r}
+			}
+		case r.path != nil:
+		case !r.names(c.Tool):
+		case r.host != nil:
+			if text, ok := c.Input["url"].(string); ok && r.host.hits(text) == certainly {
+				return []*Rule{r}
+			}
+		case contents[r.Tool] == ofName && nameHit(r, c.Input) == certainly:
+			return []*Rule{r}
+		}
+	}
+	for _, path := range c.Paths {
+		r := c.allowsPath(path)
+		if r == nil {
+			return nil
+		}
+		used = append(used, r)
+	}
+	return used
+}
+
+// allowsPath returns a rule that allows touching a path: by its name, and by
+// where it leads.
+func (c *consideration) allowsPath(path Path) *Rule {
+	if path.Real == "" {
+		return nil
+	}
+	for i := range c.policy.Rules {
+		r := &c.policy.Rules[i]
+		if r.Behavior != Allow || !r.binds(c.Tool, path.Write) {
+			continue
+		}
+		if r.path == nil || r.path.matches(path.Name, c.policy) && r.path.matches(path.Real, c.policy) {
+			return r
+		}
+	}
+	return nil
+}
+
+// allowedCommand returns the rules that allow a command, or else what of it
+// none allows: each of its parts must be allowed by one, or only read.
+func (c *consideration) allowedCommand() (used []*Rule, missing string) {
+	var ofTool []*Rule
+	for i := range c.policy.Rules {
+		r := &c.policy.Rules[i]
+		if r.Behavior != Allow || !r.names(c.Tool) {
+			continue
+		}
+		if r.Content == "" {
+			return []*Rule{r}, ""
+		}
+		ofTool = append(ofTool, r)
+	}
+	if c.script.Bad != "" {
+		return nil, "no rule allows what cannot be read"
+	}
+	if len(c.script.Notes) > 0 {
+		return nil, "no rule allows all of it"
+	}
+	for i := range c.script.Parts {
+		part := &c.script.Parts[i]
+		if part.ReadOnly || part.Through != "" {
+			continue
+		}
+		i := slices.IndexFunc(ofTool, func(r *Rule) bool { return r.command.allows(part) })
+		if i < 0 && len(c.script.Parts) == 1 {
+			return nil, "no rule allows it"
+		}
+		if i < 0 {
+			return nil, "no rule allows a part of it, " + printable(part.Text)
+		}
+		if !slices.Contains(used, ofTool[i]) {
+			used = append(used, ofTool[i])
+		}
+	}
+	for _, redirect := range c.script.Redirects {
+		if !redirect.Write {
+			continue
+		}
+		if len(redirect.Paths) == 0 {
+			return nil, "no rule allows writing by " + printable(redirect.Source)
+		}
+		for _, path := range c.lead(redirect.Paths) {
+			r := c.allowsPath(path)
+			if r == nil {
+				return nil, "no rule allows writing to " + printable(path.Name)
+			}
+			used = append(used, r)
+		}
+	}
+	if len(used) == 0 {
+		return nil, "no rule allows it"
+	}
+	return used, ""
+}
+
+// lead looks up where paths that are to be written lead.
+func (c *consideration) lead(names []string) []Path {
+	paths := make([]Path, len(names))
+	for i, name := range names {
+		paths[i] = Path{Name: name, Write: true}
+	}
+	if c.Links == nil {
+		return paths
+	}
+	real, err := c.Links(names)
+	if err != nil || len(real) != len(names) {
+		return paths
+	}
+	for i := range paths {
+		paths[i].Real = real[i]
+	}
+	return paths
+}
+
+// edits reports whether a call does no more than change files in the workspace.
+// Those that are protected were asked about before.
+func (p *Policy) edits(r *Request, c *consideration) bool {
+	paths := r.Paths
+	if c.script != nil {
+		var names []string
+		if c.script.Bad != "" || len(c.script.Notes) > 0 || !r.ReadOnly {
+			return false
+		}
+		for i := range c.script.Parts {
+			part := &c.script.Parts[i]
+			switch {
+			case part.ReadOnly || part.Through != "":
+				continue
+			case !part.Edits || part.Open || part.Assigns:
+				return false
+			}
+			for _, path := range part.Paths {
+				if path.Write {
+					names = append(names, path.Name)
+				}
+			}
+		}
+		for _, redirect := range c.script.Redirects {
+			if redirect.Write && len(redirect.Paths) == 0 {
+				return false
+			} else if redirect.Write {
+				names = append(names, redirect.Paths...)
+			}
+		}
+		paths = c.lead(names)
+	}
+	for _, path := range paths {
+		name, in := below(p.Workspace, path.Name)
+		real, realIn := below(p.Workspace, path.Real)
+		if !path.Write || !in || !realIn || name == "" || real == "" || p.protects(path.Real) {
+			return false
+		}
+	}
+	return len(paths) > 0
+}
+
+// minimal returns the rule that a person may be offered: one that allows just
+// this call. There is none where that would still be asked about.
+func (p *Policy) minimal(r *Request) string {
+	text := r.Tool
+	switch {
+	case r.HasCommand:
+		c := p.consider(r)
+		what := ""
+		for i := range c.script.Parts {
+			if part := &c.script.Parts[i]; !part.ReadOnly && part.Through == "" && !slices.ContainsFunc(p.Rules, func(r Rule) bool {
+				return r.Behavior == Allow && r.command != nil && r.command.allows(part)
+			}) {
+				if what != "" && what != quoted(part.Words) {
+					return ""
+				}
+				what = quoted(part.Words)
+			}
+		}
+		text += "(" + what + ")"
+		if what == "" || strings.ContainsAny(what, "*\n\x00") {
+			return ""
+		}
+	case len(r.Paths) == 1:
+		rel, ok := below(p.Workspace, r.Paths[0].Name)
+		if !ok || rel == "" || strings.ContainsAny(rel, `*?[]{}!\`+"\n\r\x00") {
+			return ""
+		}
+		text = "Edit(/" + rel + ")"
+	case contents[r.Tool] != 0:
+		return ""
+	}
+	rule, err := ParseRule(text, Allow, "session")
+	if err != nil || len(text) > 300 {
+		return ""
+	}
+	if p.With(rule).resolve(r).Behavior != Allow {
+		return ""
+	}
+	return text
+}
+
+// printable is a text from a model in which nothing controls a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '?'
+		}
+		return r
+	}, cutTo(s, 300))
+}

@@ -1,0 +1,217 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline/audit"
+	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/tools"
+)
+
+// A Use is one use of a tool, as a model asks for it: a tool_use block of the
+// Messages API.
+type Use struct {
+	ID    string          `json:"id"`
+	Name  string          `json:"name"`
+	Input json.RawMessage `json:"input"`
+	// By is who asks; nil is whoever opened the session.
+	By *audit.Principal `json:"-"`
+}
+
+// An Outcome is what came of a use.
+type Outcome struct {
+	Use   Use
+	Tool  string // the tool's own name; "" when there is none
+	Title string // what it does, in a few words, for people
+
+	// Decision is nil when the use did not come so far.
+	Decision *permission.Decision
+	// Envelope is what the kernel held the call to; nil when it did not run.
+	Envelope *sandbox.Envelope
+
+	// Blocks are the result as the model reads it, and IsError says that it is
+	// one that failed, for whatever reason: Err.
+	Blocks  []tools.Block
+	IsError bool
+	Err     error
+	// Data is what the tool returned; nil when it did not.
+	Data any
+	// Unknown are fields of the input that the tool does not know, and Notes what
+	// else there is to say to whoever watches.
+	Unknown []string
+	Notes   []string
+	// Messages are to be added to the conversation after the result.
+	Messages []string
+
+	// Duration is of the whole way, Ran of the call in it, and Asked of the time
+	// that somebody took to answer.
+	Duration, Ran, Asked time.Duration
+}
+
+// Text is the text of the result.
+func (o *Outcome) Text() string {
+	var b strings.Builder
+	for _, block := range o.Blocks {
+		b.WriteString(block.Text)
+	}
+	return b.String()
+}
+
+// A DeniedError says that a call was not allowed, and why. Its text is for the
+// model.
+type DeniedError struct {
+	Tool   string
+	Reason string
+}
+
+func (e *DeniedError) Error() string {
+	return fmt.Sprintf("permission to use %s was denied: %s", e.Tool, e.Reason)
+}
+
+// ErrAborted is the error of a call that was stopped before it ran.
+var ErrAborted = errors.New("interrupted before it ran")
+
+// A Pipeline carries the calls of one agent through the steps, to one session.
+// Run may be called by several goroutines at once: calls that are safe beside
+// others run beside them, the others alone.
+type Pipeline struct {
+	// Tools are those that there are.
+	Tools *tools.Set
+	// Prompter asks a person; nil when there is nobody.
+	Prompter permission.Prompter
+	// Hooks and Classifier take part in decisions; nil when there are none.
+	Hooks      Hooks
+	Classifier Classifier
+	// Context is what each call's context begins with.
+	Context tools.Context
+	// Progress takes what a tool reports while it runs, as JSON; nil throws it
+	// away.
+	Progress func(u Use, progress json.RawMessage)
+
+	place place
+
+	mu     sync.Mutex
+	policy *permission.Policy
+
+	turns *semaphore.Weighted // a call that may run beside others takes one, another all
+	batch batch
+}
+
+// A place is where calls run and are recorded: a live session.
+type place interface {
+	// call runs a function inside, without recording it.
+	call(ctx context.Context, function string, input []byte, e sandbox.Envelope, progress func([]byte)) (*sandbox.Returned, error)
+	// record writes to the session's record.
+	record(r audit.Record, durable bool) error
+	mechanisms() map[string]string
+	// addChanges adds to a result what the session has changed by now.
+	addChanges(ctx context.Context, r *audit.Result)
+	OutOfMemory() int
+}
+
+// allTurns is how many calls may run beside each other.
+const allTurns = 64
+
+// New returns the pipeline of an agent whose calls run in a session.
+func New(s *Session, set *tools.Set, policy *permission.Policy) (*Pipeline, error) {
+	policy.Workspace, policy.Home, policy.Sealed = s.Workspace, s.Home(), s.Mode == sandbox.Cow
+	policy.Protected = permission.ProtectedBy(s.Workspace)
+	for _, e := range s.Expose {
+		for _, dir := range e.Dirs {
+			policy.Exposed = append(policy.Exposed, dir.Path)
+		}
+	}
+	if err := policy.Check(); err != nil {
+		return nil, err
+	}
+	state, err := s.loadState()
+	if err != nil {
+		return nil, err
+	}
+	return &Pipeline{
+		Tools: set, place: s, policy: policy, turns: semaphore.NewWeighted(allTurns),
+		Context: tools.Context{
+			Options: tools.Options{Workspace: s.Workspace, Home: s.Home(), Driver: s.Driver, Session: s.Name},
+			Run:     tools.Run{State: state},
+		},
+	}, nil
+}
+
+// Policy is what decisions are made by now.
+func (p *Pipeline) Policy() *permission.Policy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.policy
+}
+
+// addRule adds what a person has allowed for the rest of the session.
+func (p *Pipeline) addRule(text string) error {
+	rule, err := permission.ParseRule(text, permission.Allow, "session")
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.policy = p.policy.With(rule)
+	return nil
+}
+
+// Run carries a use of a tool through the steps. What went wrong is in the
+// outcome, for the model as well.
+func (p *Pipeline) Run(ctx context.Context, u Use) *Outcome {
+	c := &call{Pipeline: p, Outcome: Outcome{Use: u}, context: p.Context, started: time.Now()}
+	for _, s := range steps {
+		if c.Err == nil || s.always {
+			if err := s.run(c, ctx); err != nil && c.Err == nil {
+				c.Err = err
+			}
+		}
+	}
+	return &c.Outcome
+}
+
+// batch holds back what calls that run beside each other change, until the last
+// of them has ended.
+type batch struct {
+	mu      sync.Mutex
+	running int
+	modify  []func(*tools.State)
+}
+
+// enter waits for a call's turn. What it returns ends the turn, and puts into
+// effect what the call changes.
+func (p *Pipeline) enter(ctx context.Context, safe bool) (leave func(modify func(*tools.State)), err error) {
+	n := int64(allTurns)
+	if safe {
+		n = 1
+	}
+	if err := p.turns.Acquire(ctx, n); err != nil {
+		return nil, ErrAborted
+	}
+	p.batch.mu.Lock()
+	defer p.batch.mu.Unlock()
+	p.batch.running++
+	return func(modify func(*tools.State)) {
+		p.batch.mu.Lock()
+		defer p.batch.mu.Unlock()
+		if modify != nil {
+			p.batch.modify = append(p.batch.modify, modify)
+		}
+		if p.batch.running--; p.batch.running == 0 {
+			for _, modify := range p.batch.modify {
+				modify(p.Context.State)
+			}
+			p.batch.modify = nil
+		}
+		p.turns.Release(n)
+	}, nil
+}

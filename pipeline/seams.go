@@ -1,0 +1,62 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sallyport/sallyport/permission"
+)
+
+// Hooks are a user's own programs that take part in calls. A nil one does
+// nothing.
+type Hooks interface {
+	// PreToolUse is called before a call is decided on. What it answers is one
+	// voice of the decision; an input that it changes is parsed, validated and
+	// judged as if the model had sent it. An error is an answer of "ask".
+	PreToolUse(ctx context.Context, h *HookCall) (*HookAnswer, error)
+	// PermissionDenied is told of a denial.
+	PermissionDenied(ctx context.Context, h *HookCall, d *permission.Decision)
+	// PostToolUse is called with what came of a call, and may add to what the
+	// model is told.
+	PostToolUse(ctx context.Context, h *HookCall, o *Outcome) (*HookAnswer, error)
+}
+
+// A HookCall is a call as hooks see it.
+type HookCall struct {
+	Session string
+	Tool    string
+	UseID   string
+	// Input is the input with its derived fields, as JSON.
+	Input json.RawMessage
+}
+
+// A HookAnswer is what a hook said.
+type HookAnswer struct {
+	Behavior permission.Behavior // "" for nothing
+	Reason   string
+	// UpdatedInput replaces the input; nil leaves it.
+	UpdatedInput json.RawMessage
+	// AdditionalContext is added to what the model is told.
+	AdditionalContext string
+}
+
+// A Classifier forms an opinion of a call while hooks run.
+type Classifier interface {
+	// Start begins, and returns what waits for the verdict. A verdict never
+	// allows: it is shown to whoever is asked, and one that denies makes a call
+	// that would be allowed by the mode alone be asked about.
+	Start(ctx context.Context, c *ClassifierCall) (wait func(context.Context) (*Verdict, error))
+}
+
+// A ClassifierCall is a call as the classifier sees it.
+type ClassifierCall struct {
+	Tool  string
+	Input string // the tool's own text for the classifier; never ""
+}
+
+// A Verdict is what the classifier found.
+type Verdict struct {
+	Behavior permission.Behavior // Ask or Deny: it has an objection
+	Reason   string
+	Sections []permission.Section // what there is to show
+}
