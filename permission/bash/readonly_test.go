@@ -122,6 +122,7 @@ var areas = []struct {
 	{"what bash reads in its own way", []string{
 		"echo a\\\nb", "ls \\\n  -la", "echo 'a\nb'", "echo \"a\\\nb\"", "echo é ü 日本", "echo a#b", "echo \\#", "echo '!'", "echo $'a\\'; rm x;: '\\'", "[ ! -f f ]", "[ $? -eq 0 ] && [ $# -gt 1 ]", "[ -z \"$x\" ]", "[ \"$x\" = y ]", "[ \"$x\" = y -a -f f ]", "test -n \"$x\" -o -d f", "[[ -f f && ! -d g || $x =~ ^a.*$ ]]", "[[ 1 -lt 2 ]]", "printf '%s\\n' \"$x\" *", "printf -- 'x'", "printf '%5.2f%%\\n' 1", "shopt -s nullglob; ls *.x", "unset x", "wait", "jobs",
 	}, []string{
+		"echo \"${x:-'}\"; rm x; echo \"'}\"", "echo \"${x:-$'}\"; rm x; echo \"'}\"", "cat <<'E'#; rm x; echo #\nE", "echo \"$\\\n(rm x)\"", "cat $HOME\\\nX", "ls >\\\n>f",
 		"ls\rrm x", "ls \x00; rm x", "ls \xff", "ls \x1b[0m", "ls \x7f", "ls '", "ls (", "ls )", "ls &&", "| ls", "if ls; then", "ls `", "ls $(", "ls ${x", "ls <<EOF", "for", "echo \"`echo \\`rm x\\``\"", "ls;;", "function", "}", "a=(", "[[ a", "((1",
 		"echo `\\rm x`", "ls 'a'$'\\'';rm x'", "echo \"$\"(rm x)", "echo ${x:-'}'rm x}; rm y", "declare -f ls() { rm x; }",
 	}},

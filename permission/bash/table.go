@@ -83,7 +83,7 @@ var rows = []row{
 	{"zcat", Read, "free", "-f --force"},
 	{"bzcat xzcat lzcat zstdcat", Read, "", "-kqv --keep --quiet"},
 	{"gzip gunzip bzip2 bunzip2 xz unxz", Read, "", "-cdklqtvf123456789 --stdout --to-stdout --decompress --uncompress --keep --force --list --quiet --test --verbose"},
-	{"unzip", Read, "from=0", "-lvtqpcZ1"},
+	{"unzip", Read, "", "-lvtqpcZ1"},
 	{"zipinfo", Read, "", "-12smlvhtTz"},
 	{"nm", Read, "", "-aABCDgnoprSsuv --demangle? --dynamic --defined-only --extern-only --numeric-sort --print-size --size-sort --undefined-only --no-sort --reverse-sort"},
 	{"size", Read, "", "-ABdoxt --format= --radix= --totals --common"},
