@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -26,9 +27,10 @@ import (
 type Server struct {
 	pipeline *pipeline.Pipeline
 	server   *mcp.Server
-	// other is asked where the client cannot ask.
-	other permission.Prompter
-	uses  atomic.Uint64
+	// other is asked where the client cannot ask, which has within to answer.
+	other  permission.Prompter
+	within time.Duration
+	uses   atomic.Uint64
 
 	mu       sync.Mutex
 	client   *mcp.ServerSession
@@ -37,9 +39,9 @@ type Server struct {
 
 // New returns a server of a pipeline's tools, whose prompter it becomes: it asks
 // by elicitation where the client has that, and otherwise asks other, which may
-// be nil.
-func New(p *pipeline.Pipeline, other permission.Prompter) *Server {
-	s := &Server{pipeline: p, other: other, progress: make(map[string]func(json.RawMessage))}
+// be nil. A question to the client waits for within; 0 is for ever.
+func New(p *pipeline.Pipeline, other permission.Prompter, within time.Duration) *Server {
+	s := &Server{pipeline: p, other: other, within: within, progress: make(map[string]func(json.RawMessage))}
 	p.Prompter, p.Progress = s, s.report
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "sallyport", Title: "Sallyport", Version: version.Version}, &mcp.ServerOptions{
 		Instructions: fmt.Sprintf("These tools act in a sealed session over %s: there is no network, and what they change stays in the session %q "+
@@ -154,9 +156,17 @@ func (s *Server) Ask(ctx context.Context, p *permission.Prompt) (permission.Answ
 	client := s.client
 	s.mu.Unlock()
 	if canElicit(client) {
-		answer, err := elicit(ctx, client, p)
+		inTime, stop := ctx, func() {}
+		if s.within > 0 {
+			inTime, stop = context.WithTimeout(ctx, s.within)
+		}
+		defer stop()
+		answer, err := elicit(inTime, client, p)
 		if err == nil || ctx.Err() != nil {
 			return answer, err
+		}
+		if inTime.Err() != nil {
+			return answer, fmt.Errorf("nobody answered within %v", s.within)
 		}
 		// A client that says it can ask and cannot is one that does not.
 	}
