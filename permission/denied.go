@@ -2,8 +2,10 @@ package permission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,15 +42,21 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 	if len(walk) == 0 {
 		return outermost(read), outermost(write), nil
 	}
-	err = filepath.WalkDir(workspace, func(path string, d fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for what the rules deny: %w", err)
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(rel string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && d != nil && d.IsDir():
-			return fs.SkipDir // the session cannot read it either
-		case err != nil || path == workspace:
+		case err != nil && rel != "." && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)):
+			return fs.SkipDir // the session cannot read it either, or it is gone
+		case err != nil || rel == ".":
 			return err
 		}
+		path := filepath.Join(workspace, rel)
 		hidden := false
 		for _, r := range walk {
 			if r.path.matches(path, in) {

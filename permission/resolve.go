@@ -79,6 +79,7 @@ type consideration struct {
 func (p *Policy) consider(r *Request) *consideration {
 	c := &consideration{policy: p, Request: r, readOnly: r.ReadOnly}
 	c.why = "no rule allows " + r.Tool
+	unread := "" // why a command is not known to be read-only
 	if r.HasCommand {
 		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
 		only, why := c.script.ReadOnly()
@@ -86,9 +87,7 @@ func (p *Policy) consider(r *Request) *consideration {
 			only, why = false, "it goes on in the background"
 		}
 		c.readOnly = only
-		if why != "" {
-			c.why = "no rule allows it, and it is not known to be read-only: " + why
-		}
+		c.why, unread = "no rule allows it", why
 	} else if len(r.Paths) > 0 && !r.ReadOnly {
 		c.why = "no rule allows changing " + r.Paths[0].Name
 		if _, inside := below(p.Workspace, r.Paths[0].Name); !inside {
@@ -108,6 +107,9 @@ func (p *Policy) consider(r *Request) *consideration {
 	}
 	c.protected()
 	c.allowed()
+	if unread != "" {
+		c.why += ", and it is not known to be read-only: " + unread
+	}
 	return c
 }
 
@@ -336,9 +338,7 @@ func (c *consideration) allowed() {
 	if c.HasCommand {
 		var missing string
 		if used, missing = c.allowedCommand(); missing != "" {
-			if len(c.policy.Rules) > 0 && !c.readOnly {
-				c.why = missing + "; " + c.why
-			}
+			c.why = missing
 			return
 		}
 	} else if used = c.allowedTool(); used == nil {
@@ -418,7 +418,7 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 		return nil, "no rule allows what cannot be read"
 	}
 	if len(c.script.Notes) > 0 {
-		return nil, "no rule allows a part of it: " + c.script.Notes[0]
+		return nil, "no rule allows all of it"
 	}
 	for i := range c.script.Parts {
 		part := &c.script.Parts[i]
@@ -426,8 +426,11 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 			continue
 		}
 		i := slices.IndexFunc(ofTool, func(r *Rule) bool { return r.command.allows(part) })
+		if i < 0 && len(c.script.Parts) == 1 {
+			return nil, "no rule allows it"
+		}
 		if i < 0 {
-			return nil, "no rule allows a part of it: " + printable(part.Text)
+			return nil, "no rule allows a part of it, " + printable(part.Text)
 		}
 		if !slices.Contains(used, ofTool[i]) {
 			used = append(used, ofTool[i])
@@ -449,7 +452,7 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 		}
 	}
 	if len(used) == 0 {
-		return nil, "no rule is about it"
+		return nil, "no rule allows it"
 	}
 	return used, ""
 }

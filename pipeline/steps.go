@@ -240,8 +240,11 @@ func (c *call) ask(ctx context.Context) {
 		d.Chain = append(d.Chain, permission.Step{Layer: "prompt", Source: by, Answer: string(b)})
 	}
 	if c.Prompter == nil {
-		answered(permission.Deny, "nobody", fmt.Sprintf(
-			"%s, and there is nobody to ask; it can be allowed beforehand with --allow%s", d.Reason, suggested(d.Rule)))
+		reason := d.Reason + ", and there is nobody to ask"
+		if d.Rule != "" {
+			reason += "; it can be allowed beforehand with --allow '" + d.Rule + "'"
+		}
+		answered(permission.Deny, "nobody", reason)
 		return
 	}
 	start := time.Now()
@@ -265,13 +268,6 @@ func (c *call) ask(ctx context.Context) {
 			}
 		}
 	}
-}
-
-func suggested(rule string) string {
-	if rule == "" {
-		return ""
-	}
-	return " '" + rule + "'"
 }
 
 // describe is what a prompt shows of the input.

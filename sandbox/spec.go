@@ -203,12 +203,23 @@ func (s *Session) eyeSpec(hand *specs.Spec) *specs.Spec {
 	linux.Seccomp = eyeProfile()
 	eye.Linux = &linux
 	process := *hand.Process
-	process.Env = append(slices.Clone(process.Env), "GIT_OPTIONAL_LOCKS=0")
+	process.Env = append(slices.Clone(process.Env), gitReadsOnly...)
 	if !slices.Contains(s.eyeWritable(), "/tmp") {
 		process.Env = append(process.Env, "TMPDIR=/dev/shm")
 	}
 	eye.Process = &process
 	return &eye
+}
+
+// gitReadsOnly keeps git from what a repository's configuration makes it do when
+// it only looks: refresh the index, ask a file system monitor, run hooks. Other
+// programs that a configuration may name (an external diff, a text conversion)
+// have no value that turns them off; they run, and the eye holds them.
+var gitReadsOnly = []string{
+	"GIT_OPTIONAL_LOCKS=0",
+	"GIT_CONFIG_COUNT=2",
+	"GIT_CONFIG_KEY_0=core.fsmonitor", "GIT_CONFIG_VALUE_0=false",
+	"GIT_CONFIG_KEY_1=core.hooksPath", "GIT_CONFIG_VALUE_1=/dev/null",
 }
 
 // eyeTmp is the eye's own layer over the session's /tmp.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/sallyport/sallyport/sandbox/inside"
 )
 
 // A Context is what a call has beside its input. Each call gets a copy; what it
@@ -83,7 +85,7 @@ func Call[In, Out any](ctx context.Context, c *Context, function string, in In, 
 		return nil, err
 	}
 	out = new(Out)
-	if jsonErr := json.Unmarshal(got, out); jsonErr != nil {
+	if jsonErr := inside.Result(got, out); jsonErr != nil {
 		return nil, errors.Join(err, fmt.Errorf("the container returned what is no result of %s: %w", function, jsonErr))
 	}
 	return out, err

@@ -173,7 +173,9 @@ func (t *timeline) show(o *pipeline.Outcome) {
 	for _, note := range o.Notes {
 		fmt.Fprintf(t.out, "  %s\n", t.paint(dim, printed(note)))
 	}
-	t.result(o.Text())
+	if mark != "x" {
+		t.result(o.Text()) // a denial says what the decision said
+	}
 	for _, message := range o.Messages {
 		t.result(message)
 	}

@@ -93,14 +93,6 @@ func runApprove(c *cli.Context) error {
 	return err
 }
 
-// newQueue asks whoever answers with sallyport approve, and says on standard
-// error that it does. The directory is the session's.
-func newQueue(dir string, within time.Duration) *approval.Queue {
-	return &approval.Queue{Session: dir, Within: within, Asked: func(w approval.Waiting) {
-		complain(fmt.Sprintf("a call waits %v for an answer, in another terminal: sallyport approve %s", within, w.ID))
-	}}
-}
-
 // A sessionQuestion is a question with the session that it waits in.
 type sessionQuestion struct {
 	approval.Waiting

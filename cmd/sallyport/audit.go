@@ -168,19 +168,39 @@ func rowOf(name string, r, decision *audit.Record) row {
 		changeset.Printable(what), changeset.Printable(decided), changeset.Printable(result))}
 }
 
-// shortInput shows an input in a few words.
+// shortInput shows an input in a few words: what is run, or which file it is
+// about, or all of it.
 func shortInput(input json.RawMessage) string {
-	var command struct {
-		Args []string `json:"args"`
+	var known struct {
+		Args     []string `json:"args"`
+		Command  string   `json:"command"`
+		FilePath string   `json:"file_path"`
 	}
-	s := string(input)
-	if json.Unmarshal(input, &command) == nil && len(command.Args) > 0 {
-		s = strings.Join(command.Args, " ")
+	var s string
+	switch err := json.Unmarshal(input, &known); {
+	case err == nil && len(known.Args) > 0:
+		s = strings.Join(known.Args, " ")
+	case err == nil && known.Command+known.FilePath != "":
+		s = known.Command + known.FilePath
+	default:
+		s = readable(input)
 	}
 	if r := []rune(s); len(r) > 60 {
 		s = string(r[:59]) + "…"
 	}
 	return s
+}
+
+// readable is JSON in which < and its like stand as they are.
+func readable(data json.RawMessage) string {
+	var v any
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if json.Unmarshal(data, &v) != nil || enc.Encode(v) != nil {
+		return string(data)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func verifyRecords(c *cli.Context) error {

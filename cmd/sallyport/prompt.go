@@ -70,7 +70,7 @@ func showPrompt(f *os.File, p *permission.Prompt) {
 	if err != nil {
 		columns, rows = 0, 0
 	}
-	shown := 0
+	lines := 0
 	line := func(before, text string) {
 		room := 0
 		if columns > 0 {
@@ -79,7 +79,7 @@ func showPrompt(f *os.File, p *permission.Prompt) {
 		for _, part := range wrapped(text, room) {
 			fmt.Fprintln(f, before+part)
 			before = barMore
-			shown++
+			lines++
 		}
 	}
 	line("", promptTitle(p))
@@ -94,15 +94,15 @@ func showPrompt(f *os.File, p *permission.Prompt) {
 			continue
 		}
 		for text := range strings.SplitSeq(strings.TrimSuffix(s.Text, "\n"), "\n") {
-			line(bar, printedLine(text))
+			line(bar, shown(text))
 		}
 	}
 	if p.Rule != "" {
 		line("  yes, for this session, would allow: ", printed(p.Rule))
 	}
 	// What is harmful may have scrolled away.
-	if rows > 0 && shown+2 > rows {
-		fmt.Fprintf(f, "  these are %d lines, more than the terminal shows at once: read them from the top\n", shown)
+	if rows > 0 && lines+2 > rows {
+		fmt.Fprintf(f, "  these are %d lines, more than the terminal shows at once: read them from the top\n", lines)
 	}
 }
 
@@ -133,15 +133,6 @@ func promptTitle(p *permission.Prompt) string {
 		return printed(p.Title)
 	}
 	return printed(strings.TrimSuffix(p.Tool+": "+p.Title, ": "))
-}
-
-// printedLine is a line of text as it is shown. Tabs do no harm.
-func printedLine(s string) string {
-	parts := strings.Split(s, "\t")
-	for i, part := range parts {
-		parts[i] = printed(part)
-	}
-	return strings.Join(parts, "\t")
 }
 
 // errLeft is that the input ended before the question was answered.
@@ -215,7 +206,8 @@ func holdTerminal() (*heldTerminal, error) {
 		return nil, fmt.Errorf("there is no terminal to ask on: %w", err)
 	}
 	mode := *old
-	mode.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG
+	// ^C must not throw away what we write: readLine throws away what was typed.
+	mode.Lflag |= unix.ICANON | unix.ECHO | unix.ISIG | unix.NOFLSH
 	mode.Iflag |= unix.ICRNL
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &mode); err != nil {
 		return nil, fmt.Errorf("the terminal: %w", err)

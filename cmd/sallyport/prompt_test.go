@@ -106,7 +106,8 @@ func (d *dialogue) expect(pattern string) string {
 		n, err := d.term.Read(buf)
 		d.out.Write(buf[:n])
 		if err != nil {
-			d.t.Fatalf("%q did not come: %q", pattern, d.out.String())
+			d.cmd.Wait()
+			d.t.Fatalf("%q did not come: %q; %v, %v", pattern, d.out.String(), err, d.cmd.ProcessState)
 		}
 	}
 }

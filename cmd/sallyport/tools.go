@@ -131,11 +131,19 @@ func printTool(t *tools.Tool) {
 	w.Flush()
 }
 
-// wrap breaks a text into lines of at most width characters.
+// wrap breaks the lines of a text into such of at most width characters.
 func wrap(text string, width int) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, wrapLine(line, width))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func wrapLine(line string, width int) string {
 	var b strings.Builder
 	column := 0
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(line) {
 		switch {
 		case column == 0:
 		case column+1+len(word) > width:

@@ -92,7 +92,7 @@ func test(_ *walker, words []Word, d dirs) verdict {
 
 func testForm(args []Word) bool {
 	for _, arg := range args {
-		if arg.Splits || arg.Many && arg.prefix() == "" || arg.Known && (arg.Value == "-v" || arg.Value == "-R" || arg.Value == "-o") {
+		if arg.Splits && !arg.number || arg.Many && arg.prefix() == "" || arg.Known && (arg.Value == "-v" || arg.Value == "-R" || arg.Value == "-o") {
 			return false
 		}
 	}

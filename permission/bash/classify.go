@@ -62,6 +62,10 @@ func (w *walker) known(name string, words []Word, d dirs) verdict {
 	}
 	c := commands()[name]
 	if c == nil {
+		// What is only asked for its version does no more.
+		if len(words) == 2 && words[1].Known && versions[name+" "+words[1].Value] {
+			return verdict{kind: Neutral}
+		}
 		if kind, ok := others()[name]; ok {
 			v := verdict{kind: kind, open: true, why: whyNot(kind, name)}
 			if kind == Network {
@@ -69,9 +73,8 @@ func (w *walker) known(name string, words []Word, d dirs) verdict {
 			}
 			return v
 		}
-		// What is only asked for its version does no more.
-		if len(words) == 2 && words[1].Known && versions[name+" "+words[1].Value] {
-			return verdict{kind: Neutral}
+		if _, ok := through()[name]; ok {
+			return verdict{kind: Executes, open: true, why: whyNot(Executes, name)}
 		}
 		return verdict{kind: Unknown, open: true, why: fmt.Sprintf("what %s does is not known", printable(name))}
 	}
@@ -190,12 +193,10 @@ func hosts(words []Word) []string {
 		host := word.Value
 		if _, rest, ok := strings.Cut(host, "://"); ok {
 			host, _, _ = strings.Cut(rest, "/")
-		} else if before, _, ok := strings.Cut(host, ":"); ok {
-			host = before
+			host = host[strings.LastIndexByte(host, '@')+1:]
 		}
-		if i := strings.LastIndexByte(host, '@'); i >= 0 {
-			host = host[i+1:]
-		}
+		host, _, _ = strings.Cut(host, ":")
+		host = host[strings.LastIndexByte(host, '@')+1:]
 		if strings.Contains(host, ".") && !strings.Contains(host, "/") {
 			found = append(found, strings.ToLower(host))
 		}

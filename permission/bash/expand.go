@@ -16,6 +16,7 @@ func (w *walker) expansion(part syntax.WordPart, d dirs) {
 	switch p := part.(type) {
 	case *syntax.Lit, *syntax.SglQuoted:
 	case *syntax.DblQuoted:
+		w.quoted(p.Parts)
 		for _, q := range p.Parts {
 			w.expansion(q, d)
 		}
@@ -82,6 +83,26 @@ func (w *walker) paramExp(p *syntax.ParamExp, d dirs) {
 	w.pattern(p.Exp.Word, d)
 }
 
+// quoted looks at parts in double quotes, or of a here-document, for expansions
+// with a text in single quotes: bash takes those for letters, or not, by the
+// expansion's kind, and the parser does not.
+func (w *walker) quoted(parts []syntax.WordPart) {
+	for _, part := range parts {
+		if p, ok := part.(*syntax.ParamExp); !ok || plain(p) {
+			continue
+		}
+		syntax.Walk(part, func(n syntax.Node) bool {
+			switch n.(type) {
+			case *syntax.SglQuoted:
+				w.bad("a quotation mark in a quoted expansion is not always one")
+			case *syntax.CmdSubst:
+				return false
+			}
+			return true
+		})
+	}
+}
+
 // pattern walks a word that does not become arguments.
 func (w *walker) pattern(x *syntax.Word, d dirs) {
 	if x == nil {
@@ -130,6 +151,7 @@ func (w *walker) number(part syntax.WordPart, d dirs) bool {
 	case *syntax.Lit:
 		return isInteger(p.Value) || w.isNumber(p.Value)
 	case *syntax.DblQuoted:
+		w.quoted(p.Parts)
 		for _, q := range p.Parts {
 			if !w.number(q, d) {
 				return false
@@ -313,22 +335,67 @@ func (w *walker) assignment(a *syntax.Assign, d dirs, prefix bool) bool {
 		w.note("it sets a variable whose name is not known")
 		return false
 	}
-	if prefix {
-		if harmlessVariables[a.Name.Value] {
-			return true
-		}
-	} else if w.assign(a.Name.Value) {
+	name := a.Name.Value
+	if harmlessVariables[name] || !prefix && w.assign(name) || harmlessValue(name, a.Value) {
 		return true
 	}
-	w.note("it sets " + a.Name.Value + ", which may change what commands do")
+	// It is of the shell, and of how it splits words: no split word is known.
+	if name == "IFS" && !prefix && a.Array == nil && a.Index == nil {
+		return true
+	}
+	w.note("it sets " + name + ", which may change what commands do")
 	return false
 }
 
 // harmlessVariables change how output looks, and nothing else.
 var harmlessVariables = map[string]bool{
-	"LC_ALL": true, "LC_COLLATE": true, "LC_CTYPE": true, "LC_MESSAGES": true, "LC_MONETARY": true,
-	"LC_NUMERIC": true, "LC_TIME": true, "LANG": true, "LANGUAGE": true, "TZ": true,
-	"NO_COLOR": true, "FORCE_COLOR": true, "CLICOLOR": true, "CLICOLOR_FORCE": true, "COLUMNS": true, "LINES": true,
+	"TZ": true, "NO_COLOR": true, "FORCE_COLOR": true, "CLICOLOR": true, "CLICOLOR_FORCE": true, "COLUMNS": true, "LINES": true,
+}
+
+// harmlessValue knows variables that change nothing with such a value: locales
+// in which each byte of ASCII is itself, pagers that do not page.
+func harmlessValue(name string, x *syntax.Word) bool {
+	value, ok := literal(x)
+	if !ok {
+		return false
+	}
+	switch name {
+	case "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "LANG", "LANGUAGE":
+		value = strings.ToLower(value)
+		return value == "" || value == "c" || value == "posix" || !strings.Contains(value, "/") && (strings.HasSuffix(value, ".utf-8") || strings.HasSuffix(value, ".utf8"))
+	case "PAGER", "GIT_PAGER":
+		return value == "cat"
+	case "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT":
+		return value == "0"
+	case "TERM":
+		return value == "dumb"
+	}
+	return false
+}
+
+// literal is the value of a word that has no expansions; no word is "".
+func literal(x *syntax.Word) (string, bool) {
+	v := valuer{known: true}
+	if x == nil {
+		return "", true
+	}
+	for _, part := range x.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			v.known = v.known && !strings.ContainsAny(p.Value, `\~`)
+			v.literal(p.Value)
+		case *syntax.SglQuoted:
+			v.known = v.known && !p.Dollar
+			v.literal(p.Value)
+		case *syntax.DblQuoted:
+			text, ok := literal(&syntax.Word{Parts: p.Parts})
+			v.known = v.known && ok && !p.Dollar
+			v.literal(text)
+		default:
+			return "", false
+		}
+	}
+	return v.value.String(), v.known
 }
 
 // assign reports whether a variable may be given any value: it means nothing to
@@ -344,7 +411,13 @@ func freeName(name string) bool {
 	case "_", "histchars", "auto_resume", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy":
 		return false
 	}
-	return strings.ToLower(name) == name
+	return strings.ToLower(name) == name || len(name) == 1 || ownNames[name]
+}
+
+// ownNames are names in capitals that scripts give to what is their own.
+var ownNames = map[string]bool{
+	"FILE": true, "FILES": true, "DIR": true, "DIRS": true, "NAME": true, "LINE": true, "COUNT": true, "TOTAL": true,
+	"RESULT": true, "OUT": true, "OUTPUT": true, "PATTERN": true, "BRANCH": true, "COMMIT": true, "START": true, "END": true, "BASE": true,
 }
 
 func isName(s string) bool {
@@ -366,7 +439,7 @@ func (w *walker) decl(c *syntax.DeclClause, d dirs) {
 		case a.Naked && a.Name == nil:
 			word := w.word(a.Value, d)
 			words = append(words, word)
-			free = free && word.Known && (word.Value == "-r" || word.Value == "-a" || word.Value == "-p")
+			free = free && word.Known && (word.Value == "-r" || word.Value == "-a" || word.Value == "-A" || word.Value == "-p")
 		case a.Naked:
 			words = append(words, lit(a.Name.Value))
 			free = free && w.assign(a.Name.Value) && a.Index == nil

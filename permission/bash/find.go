@@ -36,7 +36,7 @@ func find(_ *walker, words []Word, d dirs) verdict {
 		break
 	}
 	starts := 0
-	for len(args) > 0 && args[0].operand() && !strings.ContainsAny(args[0].Value[:1], "(!,") {
+	for len(args) > 0 && args[0].operand() && strings.IndexAny(args[0].Value, "(!,") != 0 {
 		v.read(args[0], d, true)
 		args = args[1:]
 		starts++

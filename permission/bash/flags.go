@@ -14,26 +14,32 @@ import (
 //	-n<      the same; the value is a file that is read
 //	-n?      a letter whose value, if any, is attached
 //	-n!      a letter whose value is the next word, and that is the last of its word
+//	-n:      a letter with a value, but none where it is the last word
+//	-n@      a letter with two values, in the next words
 //	-1       with #: -# is a dash and digits
-//	--long   and the same: --long= --long< --long?
+//	--long   and the same: --long= --long< --long? --long: --long@
+//	exact    which of them take a value is certain, so that one may be any word
 //
 // One that is not here, or shorter than it is here, is not known.
 type flags struct {
 	short  [128]byte // ' ' none, or as above
 	long   map[string]byte
 	digits bool
+	exact  bool
 }
 
 func flagSet(spec string) *flags {
 	f := &flags{long: make(map[string]byte)}
 	for field := range strings.FieldsSeq(spec) {
 		value := byte(' ')
-		if last := field[len(field)-1]; last == '=' || last == '<' || last == '?' || last == '!' {
+		if last := field[len(field)-1]; strings.IndexByte("=<?!:@", last) >= 0 {
 			value, field = last, field[:len(field)-1]
 		}
 		switch {
 		case field == "-#":
 			f.digits = true
+		case field == "exact":
+			f.exact = true
 		case strings.HasPrefix(field, "--"):
 			f.long[field[2:]] = value
 		case strings.HasPrefix(field, "-") && (len(field) == 2 || value == ' '):
@@ -53,7 +59,7 @@ type args struct {
 	operands []Word
 	files    []Word // values of flags that are files
 	unsure   bool   // a word may be a flag, or several words
-	end      int    // where the first operand was, or len
+	exact    bool   // as of flags
 	moves    bool   // what it copies it removes
 }
 
@@ -92,7 +98,7 @@ func (a *args) last(names ...string) (Word, bool) {
 // take a value there. Only where the table is known to be exact is that none.
 func (a *args) dash() string {
 	for _, f := range a.flags {
-		if f.next && !f.value.operand() {
+		if f.next && !a.exact && !f.value.operand() {
 			return f.name
 		}
 	}
@@ -107,13 +113,13 @@ func (a *args) set(name string, value Word) {
 // operands; with stop they do up to the first operand. A flag that is not known
 // is an error.
 func (f *flags) read(words []Word, stop bool) (*args, error) {
-	a := &args{}
+	a := &args{exact: f.exact}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		s := word.Value
 		if word.operand() {
 			if stop {
-				a.operands, a.end = words[i:], i
+				a.operands = words[i:]
 				return a, nil
 			}
 			a.operands = append(a.operands, word)
@@ -121,7 +127,6 @@ func (f *flags) read(words []Word, stop bool) (*args, error) {
 		}
 		if word.Known && s == "--" {
 			a.operands = append(a.operands, words[i+1:]...)
-			a.end = i + 1
 			return a, nil
 		}
 		p := word.prefix()
@@ -129,7 +134,7 @@ func (f *flags) read(words []Word, stop bool) (*args, error) {
 			// It may be a flag.
 			a.unsure = true
 			if stop {
-				a.operands, a.end = words[i:], i
+				a.operands = words[i:]
 				return a, nil
 			}
 			a.operands = append(a.operands, word)
@@ -141,7 +146,6 @@ func (f *flags) read(words []Word, stop bool) (*args, error) {
 		}
 		i += used
 	}
-	a.end = len(words)
 	return a, nil
 }
 
@@ -155,16 +159,23 @@ func (f *flags) flag(a *args, words []Word, i int) (int, error) {
 		return 0, unknown()
 	}
 	next := func(name string, kind byte) (int, error) {
-		if i+1 >= len(words) {
+		count := 1
+		switch {
+		case kind == ':' && i+1 == len(words):
+			a.set(name, lit(""))
+			return 0, nil
+		case kind == '@':
+			count = 2
+		}
+		if i+count >= len(words) {
 			return 0, fmt.Errorf("%s has no value", printable(s))
 		}
-		value := words[i+1]
-		if value.Splits || value.Many {
-			a.unsure = true
+		for _, value := range words[i+1 : i+1+count] {
+			a.unsure = a.unsure || value.Splits || value.Many
+			a.value(name, value, kind)
+			a.flags[len(a.flags)-1].next = true
 		}
-		a.value(name, value, kind)
-		a.flags[len(a.flags)-1].next = true
-		return 1, nil
+		return count, nil
 	}
 	if strings.HasPrefix(s, "--") {
 		name, value, attached := strings.Cut(s[2:], "=")
@@ -172,11 +183,11 @@ func (f *flags) flag(a *args, words []Word, i int) (int, error) {
 		switch {
 		case !ok || !word.Known && !attached:
 			return 0, unknown()
-		case attached && kind == ' ':
+		case attached && (kind == ' ' || kind == '@'):
 			return 0, unknown()
 		case attached:
 			a.value(name, Word{Value: value, Known: word.Known}, kind)
-		case kind == '=' || kind == '<':
+		case kind == '=' || kind == '<' || kind == ':' || kind == '@':
 			return next(name, kind)
 		default:
 			a.set(name, lit(""))
@@ -196,7 +207,7 @@ func (f *flags) flag(a *args, words []Word, i int) (int, error) {
 		switch {
 		case kind == ' ':
 			a.set(name, lit(""))
-		case kind == '!' && rest != "":
+		case (kind == '!' || kind == '@') && rest != "":
 			return 0, unknown()
 		case kind == '?' || rest != "":
 			a.value(name, Word{Value: rest, Known: word.Known}, kind)

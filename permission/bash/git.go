@@ -9,9 +9,10 @@ import (
 // program but those of the repository's configuration: not --output, --ext-diff,
 // --textconv, --show-signature.
 const (
-	gitDiff = "-puszRaDWwbqctrm -U? -S= -G= -I= -O< -l= -M? -C? -B? -X? --patch --no-patch --unified? --raw --patch-with-raw --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored= --diff-algorithm= --stat? --compact-summary --numstat --shortstat --dirstat? --cumulative --summary --patch-with-stat --name-only --name-status --submodule? --color? --no-color --color-moved? --no-color-moved --color-moved-ws= --word-diff? --word-diff-regex= --color-words? --no-renames --rename-empty --no-rename-empty --check --ws-error-highlight= --full-index --binary --abbrev? --no-abbrev --break-rewrites? --find-renames? --find-copies? --find-copies-harder --irreversible-delete --diff-filter= --find-object= --pickaxe-all --pickaxe-regex --skip-to= --rotate-to= --relative? --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines= --inter-hunk-context= --function-context --exit-code --quiet --no-ext-diff --no-textconv --ignore-submodules? --src-prefix= --dst-prefix= --no-prefix --default-prefix --line-prefix= --ita-invisible-in-index --stat-width= --stat-name-width= --stat-count= --merge-base --cached --staged --no-index --base --ours --theirs --cc --diff-merges= --no-diff-merges --combined-all-paths --root --output-indicator-new= --output-indicator-old= --output-indicator-context="
-	gitLog  = gitDiff + " -# -n= -iEFPg -L= --oneline --graph --no-graph --decorate? --no-decorate --decorate-refs= --decorate-refs-exclude= --clear-decorations --source --mailmap --use-mailmap --no-mailmap --log-size --max-count= --skip= --since= --after= --until= --before= --since-as-filter= --author= --committer= --grep= --grep-reflog= --all-match --invert-grep --regexp-ignore-case --basic-regexp --extended-regexp --fixed-strings --perl-regexp --remove-empty --merges --no-merges --min-parents= --max-parents= --no-min-parents --no-max-parents --first-parent --exclude-first-parent-only --not --all --branches? --tags? --remotes? --glob= --exclude= --exclude-hidden= --reflog --alternate-refs --single-worktree --ignore-missing --cherry-mark --cherry-pick --left-only --right-only --left-right --cherry --walk-reflogs --merge --boundary --simplify-by-decoration --show-pulls --full-history --dense --sparse --simplify-merges --ancestry-path? --date-order --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format= --abbrev-commit --no-abbrev-commit --encoding= --expand-tabs? --no-expand-tabs --notes? --no-notes --show-notes? --relative-date --date= --parents --children --timestamp --show-linear-break? --follow --full-diff"
-	gitRefs = "--sort= --format= --color? --count= --contains= --no-contains= --merged= --no-merged= --points-at= --ignore-case -i --omit-empty"
+	gitDiff   = "-puszRaDWwbqctrm -U? -S= -G= -I= -O< -l= -M? -C? -B? -X? --patch --no-patch --unified? --raw --patch-with-raw --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored= --diff-algorithm= --stat? --compact-summary --numstat --shortstat --dirstat? --cumulative --summary --patch-with-stat --name-only --name-status --submodule? --color? --no-color --color-moved? --no-color-moved --color-moved-ws= --word-diff? --word-diff-regex= --color-words? --no-renames --rename-empty --no-rename-empty --check --ws-error-highlight= --full-index --binary --abbrev? --no-abbrev --break-rewrites? --find-renames? --find-copies? --find-copies-harder --irreversible-delete --diff-filter= --find-object= --pickaxe-all --pickaxe-regex --skip-to= --rotate-to= --relative? --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines= --inter-hunk-context= --function-context --exit-code --quiet --no-ext-diff --no-textconv --ignore-submodules? --src-prefix= --dst-prefix= --no-prefix --default-prefix --line-prefix= --ita-invisible-in-index --stat-width= --stat-name-width= --stat-count= --merge-base --cached --staged --no-index --base --ours --theirs --cc --diff-merges= --no-diff-merges --combined-all-paths --root --output-indicator-new= --output-indicator-old= --output-indicator-context="
+	gitLog    = gitDiff + " -# -n= -iEFPg -L= --oneline --graph --no-graph --decorate? --no-decorate --decorate-refs= --decorate-refs-exclude= --clear-decorations --source --mailmap --use-mailmap --no-mailmap --log-size --max-count= --skip= --since= --after= --until= --before= --since-as-filter= --author= --committer= --grep= --grep-reflog= --all-match --invert-grep --regexp-ignore-case --basic-regexp --extended-regexp --fixed-strings --perl-regexp --remove-empty --merges --no-merges --min-parents= --max-parents= --no-min-parents --no-max-parents --first-parent --exclude-first-parent-only --not --all --branches? --tags? --remotes? --glob= --exclude= --exclude-hidden= --reflog --alternate-refs --single-worktree --ignore-missing --cherry-mark --cherry-pick --left-only --right-only --left-right --cherry --walk-reflogs --merge --boundary --simplify-by-decoration --show-pulls --full-history --dense --sparse --simplify-merges --ancestry-path? --date-order --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format= --abbrev-commit --no-abbrev-commit --encoding= --expand-tabs? --no-expand-tabs --notes? --no-notes --show-notes? --relative-date --date= --parents --children --timestamp --show-linear-break? --follow --full-diff"
+	gitRefs   = "--sort= --format= --color? --count= --contains: --no-contains: --merged: --no-merged: --points-at: --ignore-case -i --omit-empty"
+	gitConfig = "-lz --get --get-all --get-regexp --get-urlmatch --list --null --name-only --show-origin --show-scope --global --system --local --worktree -f< --file< --blob= --type= --bool --int --bool-or-int --path --expiry-date --includes --no-includes --default="
 )
 
 // gitCommand is one of git's commands that can be read-only.
@@ -24,18 +25,18 @@ type gitCommand struct {
 var gitCommands = sync.OnceValue(func() map[string]gitCommand {
 	table := make(map[string]gitCommand)
 	add := func(names, spec string, check func(a *args) string) {
-		for name := range strings.FieldsSeq(names) {
+		for name := range strings.SplitSeq(names, ", ") {
 			table[name] = gitCommand{flagSet(spec), check}
 		}
 	}
 	add("status", "-sbvzu -u? --short --branch --show-stash --porcelain? --long --verbose --untracked-files? --ignore-submodules? --ignored? --ahead-behind --no-ahead-behind --renames --no-renames --find-renames? --column? --no-column", nil)
-	add("log whatchanged show diff diff-tree diff-index diff-files range-diff", gitLog+" --stdin -s -v --no-commit-id --always --pretty? --no-dual-color --creation-factor= --left-only --right-only", formats)
+	add("log, whatchanged, show, diff, diff-tree, diff-index, diff-files, range-diff", gitLog+" --stdin -s -v --no-commit-id --always --pretty? --no-dual-color --creation-factor= --left-only --right-only", formats)
 	add("shortlog", gitLog+" -nsec -w? --numbered --summary --email --group= --committer", formats)
 	add("rev-list", gitLog+" --count --objects --objects-edge --unpacked --header --quiet --timestamp --disk-usage? --bisect --filter= --no-object-names --no-commit-header --commit-header", formats)
-	add("blame annotate", "-bcefklnpstwC -L= -M? -C? -S< --root --show-stats --score-debug --show-name --show-number --porcelain --line-porcelain --incremental --since= --date= --show-email --abbrev= --color-lines --color-by-age --ignore-rev= --ignore-revs-file< --first-parent --reverse --encoding= --no-progress --minimal", nil)
-	add("grep", "-aiIwvhHErzFPGnolLcpW0q -# -A= -B= -C= -m= -e= -f< --cached --no-index --untracked --no-exclude-standard --exclude-standard --recurse-submodules --text --ignore-case --max-depth= -r --recursive --no-recursive --word-regexp --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings --line-number --column --files-with-matches --name-only --files-without-match --null --only-matching --count --color? --no-color --break --heading --show-function --context= --after-context= --before-context= --function-context --max-count= --threads= --and --or --not --all-match --quiet", nil)
-	add("branch", "-arvlqi --all --remotes --list --verbose --quiet --show-current --abbrev= --no-abbrev --column? --no-column "+gitRefs, listing("l", "list"))
-	add("tag", "-li -n? --list --column? --no-column "+gitRefs, listing("l", "list"))
+	add("blame, annotate", "-bcefklnpstwC -L= -M? -C? -S< --root --show-stats --score-debug --show-name --show-number --porcelain --line-porcelain --incremental --since= --date= --show-email --abbrev= --color-lines --color-by-age --ignore-rev= --ignore-revs-file< --first-parent --reverse --encoding= --no-progress --minimal", nil)
+	add("grep", "exact -aiIwvhHErzFPGnolLcpW0q -# -A= -B= -C= -m= -e= -f< --cached --no-index --untracked --no-exclude-standard --exclude-standard --recurse-submodules --text --ignore-case --max-depth= -r --recursive --no-recursive --word-regexp --invert-match --full-name --extended-regexp --basic-regexp --perl-regexp --fixed-strings --line-number --column --files-with-matches --name-only --files-without-match --null --only-matching --count --color? --no-color --break --heading --show-function --context= --after-context= --before-context= --function-context --max-count= --threads= --and --or --not --all-match --quiet", nil)
+	add("branch", "-arvlqi --all --remotes --list --verbose --quiet --show-current --abbrev= --no-abbrev --column? --no-column "+gitRefs, listing("l", "list", "contains", "no-contains", "merged", "no-merged", "points-at"))
+	add("tag", "-li -n? --list --column? --no-column "+gitRefs, listing("l", "list", "n", "contains", "no-contains", "merged", "no-merged", "points-at"))
 	add("for-each-ref", "--stdin --shell --perl --python --tcl --exclude= --include-root-refs "+gitRefs, formats)
 	add("show-ref", "-qdhs -s? --head --heads --branches --tags --dereference --hash? --verify --exists --abbrev? --quiet --exclude-existing?", nil)
 	add("rev-parse", "-q --verify --quiet --short? --symbolic --symbolic-full-name --abbrev-ref? --show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir --absolute-git-dir --git-path= --is-inside-git-dir --is-inside-work-tree --is-bare-repository --is-shallow-repository --show-superproject-working-tree --shared-index-path --show-object-format? --show-ref-format --all --branches? --tags? --remotes? --glob= --exclude= --disambiguate= --since= --after= --until= --before= --not --sq --revs-only --no-revs --flags --no-flags --default= --prefix= --local-env-vars --path-format= --end-of-options", nil)
@@ -53,44 +54,49 @@ var gitCommands = sync.OnceValue(func() map[string]gitCommand {
 	add("check-mailmap", "--stdin", nil)
 	add("show-branch", "-ra --all --remotes --current --topo-order --date-order --sparse --more= --list --independent --merge-base --topics --color? --no-color --sha1-name --no-name", nil)
 	add("symbolic-ref", "-q --quiet --short --recurse --no-recurse", atMost(1))
-	add("remote", "-v --verbose", words("get-url"))
-	add("reflog", gitLog, words("show exists list"))
-	add("stash", gitLog+" --include-untracked --only-untracked", func(a *args) string {
-		if len(a.operands) == 0 {
-			return "stash alone changes the workspace"
-		}
+	add("remote", "-v --verbose", atMost(0))
+	add("remote get-url", "--all --push", nil)
+	add("reflog", gitLog, func(a *args) string {
 		if why := formats(a); why != "" {
 			return why
 		}
-		return words("list show")(a)
+		return atMost(0)(a)
 	})
-	add("worktree", "-vz --porcelain --verbose", need("list"))
-	add("notes", "", need("list show"))
-	add("submodule", "--cached --recursive --quiet -q", need("status"))
-	add("bisect", "", need("log"))
-	add("config", "-lz --get --get-all --get-regexp --get-urlmatch --list --null --name-only --show-origin --show-scope --global --system --local --worktree -f< --file< --blob= --type= --bool --int --bool-or-int --path --expiry-date --includes --no-includes --all --regexp --default=", func(a *args) string {
+	add("reflog show", gitLog, formats)
+	add("reflog exists", "", nil)
+	add("stash list", gitLog, formats)
+	add("stash show", gitLog+" --include-untracked --only-untracked", formats)
+	add("worktree list", "-vz --porcelain --verbose", nil)
+	add("notes list", "", nil)
+	add("notes show", "", nil)
+	add("submodule", "", atMost(0))
+	add("submodule status", "--cached --recursive --quiet -q", nil)
+	add("bisect log", "", nil)
+	add("sparse-checkout list", "", nil)
+	add("fsck", "-v --verbose --full --strict --unreachable --dangling --no-dangling --root --tags --cache --no-reflogs --connectivity-only --progress --no-progress", nil)
+	add("hash-object", "-t= --stdin --stdin-paths --no-filters --path= --literally", nil)
+	add("patch-id", "--stable --unstable --verbatim", nil)
+	add("config", gitConfig, func(a *args) string {
 		if a.has("get", "get-all", "get-regexp", "get-urlmatch", "list", "l") {
 			return ""
 		}
-		if len(a.operands) > 0 && a.operands[0].Known && (a.operands[0].Value == "get" || a.operands[0].Value == "list") {
-			return ""
-		}
-		if a.has("all", "regexp", "default") {
-			return "with get only"
-		}
 		return atMost(1)(a)
 	})
+	add("config get", gitConfig+" --all --regexp --value= --fixed-value --url=", nil)
+	add("config list", gitConfig, nil)
 	add("var", "-l", nil)
 	add("version", "--build-options", nil)
 	return table
 })
+
+const signs = "the format may check signatures"
 
 // formats refuses formats that check a signature, by a program of the
 // configuration.
 func formats(a *args) string {
 	for _, f := range a.all("format", "pretty") {
 		if !f.Known || strings.Contains(f.Value, "%G") || strings.Contains(f.Value, "signature") {
-			return "the format may check signatures"
+			return signs
 		}
 	}
 	return ""
@@ -116,25 +122,6 @@ func atMost(n int) func(a *args) string {
 	}
 }
 
-// words is for commands whose first operand, if any, says what they do.
-func words(allowed string) func(a *args) string {
-	return func(a *args) string {
-		if len(a.operands) == 0 {
-			return ""
-		}
-		return need(allowed)(a)
-	}
-}
-
-func need(allowed string) func(a *args) string {
-	return func(a *args) string {
-		if len(a.operands) > 0 && a.operands[0].Known && a.operands[0].Value != "" && strings.Contains(" "+allowed+" ", " "+a.operands[0].Value+" ") {
-			return ""
-		}
-		return "what it does is not known to change nothing"
-	}
-}
-
 // gitKinds are the kinds of git's other commands.
 var gitKinds = map[string]Kind{
 	"fetch": Network, "pull": Network, "push": Network, "clone": Network, "ls-remote": Network, "remote-http": Network, "send-email": Network,
@@ -151,16 +138,19 @@ func git(_ *walker, all []Word, d dirs) verdict {
 			return refuse(Unknown, "git: its command is not known")
 		}
 		if s == "-C" {
-			if len(args) < 2 || !args[1].Known {
+			if len(args) < 2 || !counted(args[1:2]) {
 				return refuse(Unknown, "git: its directory is not known")
 			}
-			if args[1].Value != "" {
+			switch {
+			case !args[1].Known:
+				d = nil
+			case args[1].Value != "":
 				d = d.resolve(args[1].Value)
 			}
 			args = args[2:]
 			continue
 		}
-		if s == "--no-pager" || s == "-P" || s == "--no-optional-locks" || s == "--literal-pathspecs" || s == "--no-replace-objects" || s == "--icase-pathspecs" || s == "--glob-pathspecs" || s == "--no-lazy-fetch" {
+		if s == "--no-pager" || s == "-P" || s == "-p" || s == "--paginate" || s == "--no-optional-locks" || s == "--literal-pathspecs" || s == "--no-replace-objects" || s == "--icase-pathspecs" || s == "--glob-pathspecs" || s == "--no-lazy-fetch" {
 			args = args[1:]
 			continue
 		}
@@ -176,6 +166,11 @@ func git(_ *walker, all []Word, d dirs) verdict {
 		return refuse(Unknown, "git: it has no command")
 	}
 	name := args[0].Value
+	if len(args) > 1 && args[1].Known {
+		if two := name + " " + args[1].Value; gitCommands()[two].flags != nil {
+			name, args = two, args[1:]
+		}
+	}
 	c, ok := gitCommands()[name]
 	if !ok {
 		kind := gitKinds[name]
@@ -204,7 +199,7 @@ func git(_ *walker, all []Word, d dirs) verdict {
 	case c.check != nil:
 		if why := c.check(a); why != "" {
 			v.why = "git " + name + ": " + why
-			if name == "branch" || name == "tag" || name == "stash" || name == "config" || name == "symbolic-ref" {
+			if !strings.HasSuffix(why, signs) {
 				v.kind = Write
 			}
 		}

@@ -129,6 +129,9 @@ func Parse(src string, env Env) *Script {
 	}
 	w := &walker{script: s, env: env}
 	w.source(src, dirs)
+	if w.reopens.sink && w.reopens.odd {
+		w.note("/dev/stdout may be a file that was opened to be read")
+	}
 	return s
 }
 
@@ -140,6 +143,7 @@ func (w *walker) source(src string, d dirs) dirs {
 	}
 	p := parsers.Get().(*syntax.Parser)
 	defer parsers.Put(p)
+	syntax.KeepComments(strings.Contains(src, "#"))(p)
 	file, err := p.Parse(strings.NewReader(src), "")
 	outer := w.src
 	w.src = src
@@ -147,6 +151,9 @@ func (w *walker) source(src string, d dirs) dirs {
 	if err != nil {
 		w.bad("it is no command of bash: " + err.Error())
 		return nil
+	}
+	if strings.Contains(src, "#") {
+		w.comments(file)
 	}
 	outerFile := w.file
 	w.file, w.numbers = file, nil
@@ -167,13 +174,16 @@ func unreadable(src string) string {
 			return "it has a control character"
 		}
 	}
+	if !continues(src) {
+		return "a line is continued in the middle of a token"
+	}
 	nesting, deepest := 0, 0
 	for i := 0; i < len(src); i++ {
 		switch src[i] {
 		case '(', '{', '`':
 			nesting++
 		case ')', '}':
-			nesting--
+			nesting = max(0, nesting-1)
 		}
 		deepest = max(deepest, nesting)
 	}
@@ -181,6 +191,45 @@ func unreadable(src string) string {
 		return "it is nested too deep to be judged"
 	}
 	return ""
+}
+
+// continues reports whether lines that end with a backslash are continued
+// between words, or in a plain one: in other tokens ($\, &\ ...) the parser
+// does not always join what bash does.
+func continues(src string) bool {
+	for rest := 0; ; {
+		i := strings.Index(src[rest:], "\\\n")
+		if i < 0 {
+			return true
+		}
+		i += rest
+		rest = i + 2
+		if rest == len(src) || src[rest] == ' ' || src[rest] == '\t' {
+			continue
+		}
+		token := src[:i]
+		token = token[strings.LastIndexAny(token, " \t\n")+1:]
+		if strings.ContainsAny(token, "$<>&|(){};`!*?[#") {
+			return false
+		}
+	}
+}
+
+// comments finds what the parser takes for a comment and bash does not, or only
+// to the end of its line.
+func (w *walker) comments(f *syntax.File) {
+	syntax.Walk(f, func(n syntax.Node) bool {
+		c, ok := n.(*syntax.Comment)
+		if !ok {
+			return true
+		}
+		before := w.src[:min(int(c.Hash.Offset()), len(w.src))]
+		if strings.HasSuffix(c.Text, `\`) || strings.Contains(c.Text, "\n") || strings.HasSuffix(before, "\\\n") ||
+			before != "" && strings.IndexByte(" \t\n;&|()`", before[len(before)-1]) < 0 {
+			w.bad("where a comment begins or ends is not certain")
+		}
+		return true
+	})
 }
 
 // Pieces takes the text apart by its separators, roughly: for rules against it

@@ -51,6 +51,10 @@ type walker struct {
 	through string // what the text that is walked is an argument of
 	depth   int
 	numbers map[string]bool // variables that hold nothing but integers
+	// reopens is about what /dev/stdout and its like lead to: sink says that one
+	// is written to, odd that a descriptor may be of a file that is only read.
+	// Together they are a write to that file.
+	reopens struct{ sink, odd bool }
 }
 
 func (w *walker) stmts(list []*syntax.Stmt, d dirs) dirs {
@@ -98,6 +102,9 @@ func (w *walker) cmd(c syntax.Command, d dirs) (after, success dirs) {
 		w.stmts(c.Stmts, d)
 		return d, d
 	case *syntax.BinaryCmd:
+		// A long list is not deep, though its tree is.
+		w.depth--
+		defer func() { w.depth++ }()
 		switch c.Op {
 		case syntax.AndStmt:
 			a1, s1 := w.stmt(c.X, d)
@@ -225,7 +232,8 @@ func (w *walker) loop(n syntax.Node, d dirs) dirs {
 func (w *walker) call(c *syntax.CallExpr, d dirs) (after, success dirs) {
 	assigns := false
 	for _, a := range c.Assigns {
-		free := w.assignment(a, d, len(c.Args) > 0)
+		// What is set for read is not passed on.
+		free := w.assignment(a, d, len(c.Args) > 0 && c.Args[0].Lit() != "read")
 		assigns = assigns || !free
 	}
 	if len(c.Args) == 0 {
@@ -262,7 +270,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 	if assigns && p.Why == "" {
 		p.Why = "variables are set for it that may change what it does"
 	}
-	if len(inner) != len(words) && words[0].Value == "nohup" && p.ReadOnly {
+	if p.ReadOnly && slices.ContainsFunc(words[:len(words)-len(inner)], func(word Word) bool { return word.Value == "nohup" }) {
 		p.ReadOnly, p.Why = false, "nohup may write its output to a file"
 	}
 	w.add(p)
@@ -278,19 +286,15 @@ func (w *walker) moves(words []Word, d dirs) (after, success dirs) {
 	switch words[0].Value {
 	case "cd":
 		args := words[1:]
-		for len(args) > 0 && args[0].Known && len(args[0].Value) == 2 && strings.Contains("-L -P -e -@ --", args[0].Value) {
-			end := args[0].Value == "--"
+		if len(args) > 0 && args[0].Known && (args[0].Value == "-L" || args[0].Value == "--") {
 			args = args[1:]
-			if end {
-				break
-			}
 		}
 		var to dirs
 		switch {
 		case w.assigned("CDPATH"):
 		case len(args) == 0 && w.env.Home != "" && !w.assigned("HOME"):
 			to = dirs{w.env.Home}
-		case len(args) == 1 && args[0].Known && args[0].Value != "-" && args[0].Value != "":
+		case len(args) == 1 && args[0].Known && args[0].Value != "" && args[0].Value[0] != '-':
 			to = d.resolve(args[0].Value)
 		}
 		return union(d, to), to
@@ -320,7 +324,9 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 	write := false
 	switch r.Op {
 	case syntax.RdrIn:
+		w.reopens.odd = w.reopens.odd || r.N != nil && r.N.Value != "0"
 	case syntax.DplIn, syntax.DplOut:
+		w.reopens.odd = w.reopens.odd || r.Op == syntax.DplIn || target.Value != "1" && target.Value != "2" && target.Value != "-"
 		if target.Known && isDescriptor(target.Value) {
 			return
 		}
@@ -343,6 +349,7 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 		out.Write = true
 	case target.Known:
 		if write && isSink(target.Value) {
+			w.reopens.sink = w.reopens.sink || target.Value != "/dev/null"
 			return
 		}
 		out.Paths = d.resolve(target.Value)
@@ -445,6 +452,7 @@ func (w *walker) hereDoc(r *syntax.Redirect, d dirs) {
 
 // heredocWord walks the body of a here-document: quoted, but for expansions.
 func (w *walker) heredocWord(x *syntax.Word, d dirs) {
+	w.quoted(x.Parts)
 	for _, part := range x.Parts {
 		if _, ok := part.(*syntax.Lit); !ok {
 			w.expansion(part, d)

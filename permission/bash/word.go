@@ -20,6 +20,9 @@ type Word struct {
 	Many bool
 	// glob is the pattern of paths that it is; "" when it is none.
 	glob string
+	// number says that it is a variable that holds nothing but a number, if
+	// anything.
+	number bool
 }
 
 // Any stands in a Value for any text that is not known. No readable command has
@@ -75,26 +78,29 @@ func (w *walker) word(x *syntax.Word, d dirs) Word {
 		return lit("")
 	}
 	if len(x.Parts) == 1 {
-		if l, ok := x.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(l.Value, "\\*?[{~") {
+		if l, ok := x.Parts[0].(*syntax.Lit); ok && (l.Value == "[" || !strings.ContainsAny(l.Value, "\\*?[{~")) {
 			return lit(l.Value)
 		}
 	}
 	v := valuer{known: true, pure: true}
 	braces := hasBraces(x)
 	for i, part := range x.Parts {
-		w.part(&v, part, d, i == 0, braces)
+		w.part(&v, part, d, i == 0, len(x.Parts) == 1, braces)
 	}
 	out := Word{Value: v.value.String(), Known: v.known && !v.splits && !v.many, Splits: v.splits, Many: v.many}
+	if p, ok := x.Parts[0].(*syntax.ParamExp); ok && out.Splits && len(x.Parts) == 1 && plain(p) && !w.assigned("IFS") {
+		out.number = w.isNumber(p.Param.Value)
+	}
 	if v.many && v.pure && v.isGlob {
 		out.glob = v.glob.String()
 	}
 	return out
 }
 
-func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, braces bool) {
+func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, alone, braces bool) {
 	switch p := part.(type) {
 	case *syntax.Lit:
-		w.lit(v, p.Value, d, first, braces)
+		w.lit(v, p.Value, first, alone, braces)
 	case *syntax.SglQuoted:
 		if !p.Dollar {
 			v.literal(p.Value)
@@ -104,6 +110,7 @@ func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, braces boo
 			v.any()
 		}
 	case *syntax.DblQuoted:
+		w.quoted(p.Parts)
 		if p.Dollar {
 			w.note(`$"..." is translated when it is expanded`)
 		}
@@ -135,11 +142,12 @@ func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, braces boo
 	}
 }
 
-// lit adds an unquoted literal.
-func (w *walker) lit(v *valuer, s string, d dirs, first, braces bool) {
+// lit adds an unquoted literal: the first part of its word, all of it, or one
+// that may have braces to expand.
+func (w *walker) lit(v *valuer, s string, first, alone, braces bool) {
 	if first && strings.HasPrefix(s, "~") {
-		user, _, _ := strings.Cut(s, "/")
-		if user == "~" && w.env.Home != "" && !w.assigned("HOME") {
+		user, _, slash := strings.Cut(s, "/")
+		if user == "~" && (slash || alone) && w.env.Home != "" && !w.assigned("HOME") {
 			v.literal(w.env.Home)
 		} else {
 			v.literal("/") // a directory, or a name that begins with ~
@@ -182,12 +190,11 @@ func (w *walker) lit(v *valuer, s string, d dirs, first, braces bool) {
 // hasBraces reports whether a word may be subject to brace expansion.
 func hasBraces(x *syntax.Word) bool {
 	open, sep, end := false, false, false
-	for i, part := range x.Parts {
+	for _, part := range x.Parts {
 		l, ok := part.(*syntax.Lit)
 		if !ok {
 			continue
 		}
-		_ = i
 		open = open || strings.Contains(l.Value, "{")
 		sep = sep || strings.Contains(l.Value, ",") || strings.Contains(l.Value, "..")
 		end = end || strings.Contains(l.Value, "}")
@@ -215,8 +222,11 @@ func (w *walker) param(v *valuer, p *syntax.ParamExp, d dirs, quoted bool) {
 		w.expansion(p, d)
 	}
 	v.any()
-	// "$@" is several words, also when it is quoted.
-	if !quoted || p.Param == nil || p.Param.Value == "@" || isAll(p.Index) || p.Names != 0 {
+	if plain(p) && len(p.Param.Value) == 1 && strings.Contains("#?$", p.Param.Value) && !w.assigned("IFS") {
+		return
+	}
+	// "$@" is several words, also when it is quoted, and also in "${x-$@}".
+	if !quoted || strings.Contains(w.text(p), "@") {
 		v.splits = true
 	}
 }

@@ -87,7 +87,7 @@ func unwrap(words []Word) ([]Word, string) {
 // runs looks for commands in the arguments of one.
 func (w *walker) runs(words []Word, d dirs) {
 	if !words[0].Known {
-		w.derive([]Word{{Value: Any, Splits: true}}, "a name that is not known", d)
+		w.anything("a name that is not known", d)
 		return
 	}
 	name := path.Base(words[0].Value)

@@ -19,15 +19,32 @@ import (
 
 // Call implements the wire.
 func (g *Guest) Call(_ context.Context, req *wire.CallRequest, stream wire.Guest_CallServer) error {
+	last, err := g.call(req, func(r *running, piece []byte) {
+		r.reserve(wire.Charge(len(piece)))
+		stream.Send(&wire.CallOutput{Body: &wire.CallOutput_Progress{Progress: piece}})
+	})
+	if err != nil {
+		return err
+	}
+	return stream.Send(last)
+}
+
+// Run implements the wire.
+func (g *Guest) Run(_ context.Context, req *wire.CallRequest) (*wire.CallOutput, error) {
+	return g.call(req, func(*running, []byte) {})
+}
+
+// call runs a function, and returns what is sent last.
+func (g *Guest) call(req *wire.CallRequest, progress func(r *running, piece []byte)) (*wire.CallOutput, error) {
 	f, ok := g.functions[req.Name]
 	if !ok {
-		return stream.Send(failed(fmt.Errorf("no function %q in this guest", req.Name)))
+		return failed(fmt.Errorf("no function %q in this guest", req.Name)), nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r := newRunning(cancel)
 	if err := g.begin(req.Call, r); err != nil {
-		return err
+		return nil, err
 	}
 	defer g.end(req.Call)
 
@@ -36,8 +53,7 @@ func (g *Guest) Call(_ context.Context, req *wire.CallRequest, stream wire.Guest
 		Input: req.Input, Programs: p, Env: g.env,
 		Progress: func(data []byte) {
 			for piece := range slices.Chunk(data, wire.Chunk) {
-				r.reserve(wire.Charge(len(piece)))
-				stream.Send(&wire.CallOutput{Body: &wire.CallOutput_Progress{Progress: piece}})
+				progress(r, piece)
 			}
 		},
 	}
@@ -62,7 +78,7 @@ func (g *Guest) Call(_ context.Context, req *wire.CallRequest, stream wire.Guest
 	if p.started {
 		last.Background = g.marks.count(req.Call)
 	}
-	return stream.Send(last)
+	return last, nil
 }
 
 func failed(err error) *wire.CallOutput {

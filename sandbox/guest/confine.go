@@ -54,60 +54,12 @@ func (g *Guest) confined(env *wire.Envelope, filter []byte, f func() error, arou
 	return err
 }
 
-// idle is how many threads are kept that are held to the default envelope.
-const idle = 4
-
-// workers are threads that are held to the default envelope. What they run are
-// functions of the guest itself, which leave nothing on a thread; so, unlike one
-// that has started a program or took a call's own envelope, it can serve again.
-type workers chan *worker
-
-// A worker runs what it is sent until the channel is closed.
-type worker struct {
-	run  chan func() error
-	done chan error
-}
-
-// function runs a function of the guest on a thread that is held to the call's
-// envelope.
+// function runs a function of the guest, held to the call's envelope.
 func (g *Guest) function(env *wire.Envelope, f func() error) error {
-	if env.GetNarrow() || len(env.GetSeccomp()) > 0 {
-		return g.confined(env, nil, f, nil)
+	if !env.GetNarrow() && len(env.GetSeccomp()) == 0 {
+		return f() // held to the default envelope, as all threads are; see Hello
 	}
-	var w *worker
-	select {
-	case w = <-g.idle:
-	default:
-		var err error
-		if w, err = g.newWorker(); err != nil {
-			return err
-		}
-	}
-	w.run <- f
-	err := <-w.done
-	select {
-	case g.idle <- w:
-	default:
-		close(w.run)
-	}
-	return err
-}
-
-func (g *Guest) newWorker() (*worker, error) {
-	w := &worker{run: make(chan func() error), done: make(chan error)}
-	ready := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the worker
-		err := confine(g.defaultRuleset)
-		ready <- err
-		if err != nil {
-			return
-		}
-		for f := range w.run {
-			w.done <- f()
-		}
-	}()
-	return w, <-ready
+	return g.confined(env, nil, f, nil)
 }
 
 // confine holds the calling thread to a Landlock ruleset, unless that is -1, and
@@ -129,7 +81,9 @@ func confine(ruleset int, filters ...[]byte) error {
 	return nil
 }
 
-// ruleset returns the Landlock ruleset of an envelope, -1 for none.
+// ruleset returns the Landlock ruleset of an envelope, -1 for none. A program
+// takes the default one too, although PID 1 is held to it: what takes a ruleset
+// is in a domain of its own, and no other call can reach into it.
 func (g *Guest) ruleset(env *wire.Envelope) (int, error) {
 	if !env.GetNarrow() {
 		return g.defaultRuleset, nil

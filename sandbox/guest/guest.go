@@ -40,7 +40,6 @@ type Guest struct {
 	callFilter     []byte
 	env            []string // of programs that functions start
 
-	idle   workers
 	marks  *marks
 	reaper *reaper
 
@@ -77,7 +76,7 @@ func serve(version string, wireFd int, functions map[string]Function) error {
 	}
 	g := &Guest{
 		version: version, functions: functions,
-		defaultRuleset: -1, idle: make(workers, idle), marks: m, reaper: newReaper(),
+		defaultRuleset: -1, marks: m, reaper: newReaper(),
 		running: make(map[uint64]*running),
 	}
 	server, err := ttrpc.NewServer()
@@ -88,7 +87,7 @@ func serve(version string, wireFd int, functions map[string]Function) error {
 	log.L.Logger.SetOutput(io.Discard) // the host knows all it has to say
 
 	hungUp := make(chan struct{})
-	l := &oneConn{conn: &watched{Conn: conn, end: func() { os.Exit(0) }}, done: hungUp}
+	l := &oneConn{conn: &watched{Conn: wire.Whole(conn), end: func() { os.Exit(0) }}, done: hungUp}
 	go server.Serve(context.Background(), l)
 	g.reaper.run()
 	return nil
@@ -141,6 +140,9 @@ func (g *Guest) Hello(_ context.Context, req *wire.HelloRequest) (*wire.HelloRes
 			return nil, status.Error(codes.FailedPrecondition, err.Error())
 		}
 		g.defaultRuleset = ruleset
+		if err := onAllThreads(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); err != nil {
+			return nil, status.Errorf(codes.FailedPrecondition, "taking the Landlock rules: %v", err)
+		}
 	}
 	g.callFilter = req.CallFilter
 	g.marks.processes = req.Processes

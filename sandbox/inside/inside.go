@@ -5,12 +5,15 @@
 package inside
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
+	"unicode/utf8"
 )
 
 // A Function is one that the host can run in a container: what a tool does
@@ -67,7 +70,8 @@ type Exit struct {
 	Sys    time.Duration
 }
 
-// JSON makes a Function of one whose input and result are values in JSON.
+// JSON makes a Function of one whose input and result are values in JSON. The
+// result is for [Result].
 func JSON[In, Out any](f func(ctx context.Context, c *Call, in In) (Out, error)) Function {
 	return func(ctx context.Context, c *Call) ([]byte, error) {
 		var in In
@@ -78,6 +82,45 @@ func JSON[In, Out any](f func(ctx context.Context, c *Call, in In) (Out, error))
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(out)
+		t, ok := any(&out).(Texter)
+		if !ok {
+			return json.Marshal(out)
+		}
+		text := *t.Text()
+		*t.Text() = ""
+		head, err := json.Marshal(out)
+		if err != nil {
+			return nil, err
+		}
+		data := make([]byte, 0, len(head)+1+len(text))
+		return append(append(append(data, head...), '\n'), text...), nil
 	}
+}
+
+// A Texter is a result with a text that may be long. It comes after the JSON of
+// the rest and a newline, as it is: to escape a text, check and unescape it takes
+// longer than to read it from a file.
+type Texter interface {
+	Text() *string
+}
+
+// Result reads into out what a function by [JSON] returned. Bytes of a text that
+// are no UTF-8 become U+FFFD each, as in JSON.
+func Result(data []byte, out any) error {
+	t, ok := out.(Texter)
+	if !ok {
+		return json.Unmarshal(data, out)
+	}
+	head, text, found := bytes.Cut(data, []byte{'\n'})
+	if !found {
+		return errors.New("there is no text after the JSON")
+	}
+	if err := json.Unmarshal(head, out); err != nil {
+		return err
+	}
+	*t.Text() = string(text)
+	if !utf8.Valid(text) {
+		*t.Text() = string([]rune(string(text)))
+	}
+	return nil
 }

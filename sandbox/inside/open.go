@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -164,18 +165,31 @@ func openHeld(held int, st unix.Stat_t, path string) (*File, error) {
 	default:
 		return nil, &KindError{path, kind(st.Mode), "a regular file"}
 	}
-	// What is held is what is opened, whatever became of its name. That of /proc
-	// can have no data yet: it must not wait for some.
-	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	// That of /proc can have no data yet: it must not wait for some.
+	fd, err := Reopen(held, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return nil, &PathError{path, err}
+	}
+	return &File{fd, path, st}, nil
+}
+
+// descriptors is the directory of what this process holds. To walk to it each
+// time takes longer than all else of an open.
+var descriptors = sync.OnceValues(func() (int, error) {
+	return unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+})
+
+// Reopen opens what a descriptor holds, whatever became of its name.
+func Reopen(held, flags int) (int, error) {
+	dir, err := descriptors()
+	if err != nil {
+		return -1, fmt.Errorf("/proc: %w", err)
+	}
 	for {
-		fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(held), flags, 0)
-		if err == unix.EINTR {
-			continue
+		fd, err := unix.Openat(dir, strconv.Itoa(held), flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
 		}
-		if err != nil {
-			return nil, &PathError{path, err}
-		}
-		return &File{fd, path, st}, nil
 	}
 }
 

@@ -38,7 +38,7 @@ type Client struct {
 // NewClient speaks to the guest at the other end of conn, which it closes when
 // it is closed.
 func NewClient(conn net.Conn) *Client {
-	g := newGuard(conn)
+	g := newGuard(Whole(conn))
 	t := ttrpc.NewClient(g)
 	return &Client{guard: g, ttrpc: t, guest: NewGuestClient(t)}
 }
@@ -152,6 +152,15 @@ type Returned struct {
 // progress, which may be nil. Cancelling works as for [Client.Exec]. Returned is
 // nil when the function did not return; it may come with an error.
 func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byte)) (*Returned, error) {
+	if progress == nil {
+		stop := c.killWhenDone(ctx, req.Call)
+		defer stop()
+		out, err := c.guest.Run(context.Background(), req)
+		if err != nil {
+			return nil, c.error(err)
+		}
+		return c.returned(ctx, out)
+	}
 	defer c.guard.reading()()
 	stream, err := c.guest.Call(context.Background(), req)
 	if err != nil {
@@ -166,35 +175,42 @@ func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byt
 			return nil, c.ended(err)
 		}
 		c.guard.read()
-		switch body := out.Body.(type) {
-		case *CallOutput_Progress:
-			if err := w.came(len(body.Progress)); err != nil {
+		if piece, ok := out.Body.(*CallOutput_Progress); ok {
+			if err := w.came(len(piece.Progress)); err != nil {
 				return nil, err
 			}
-			if progress != nil && ctx.Err() == nil {
-				progress(body.Progress)
+			if ctx.Err() == nil {
+				progress(piece.Progress)
 			}
 			if err := w.consumed(); err != nil {
 				return nil, err
 			}
-		case *CallOutput_Result:
-			if err := drained(c, stream.Recv); err != nil {
-				return nil, err
-			}
-			return &Returned{Data: body.Result, Background: int(out.Background)}, context.Cause(ctx)
-		case *CallOutput_Error:
-			if err := drained(c, stream.Recv); err != nil {
-				return nil, err
-			}
-			r := &Returned{Background: int(out.Background)}
-			if err := context.Cause(ctx); err != nil {
-				return r, err
-			}
-			return r, &CallFailure{Message: body.Error.GetMessage(), Errno: unix.Errno(body.Error.GetErrno())}
-		default:
+			continue
+		}
+		if out.Body == nil {
 			return nil, c.violation("an empty message")
 		}
+		if err := drained(c, stream.Recv); err != nil {
+			return nil, err
+		}
+		return c.returned(ctx, out)
 	}
+}
+
+// returned is what the last message of a call says.
+func (c *Client) returned(ctx context.Context, last *CallOutput) (*Returned, error) {
+	r := &Returned{Background: int(last.Background)}
+	switch body := last.Body.(type) {
+	case *CallOutput_Result:
+		r.Data = body.Result
+		return r, context.Cause(ctx)
+	case *CallOutput_Error:
+		if err := context.Cause(ctx); err != nil {
+			return r, err
+		}
+		return r, &CallFailure{Message: body.Error.GetMessage(), Errno: unix.Errno(body.Error.GetErrno())}
+	}
+	return nil, c.violation("a last message without a result")
 }
 
 // A CallFailure is an error that a function of the guest returned.

@@ -100,8 +100,9 @@ func FuzzClient(f *testing.F) {
 		f.Add(s)
 	}
 	f.Add(append(frame(1, typeData, 0, result([]byte("r"))), frame(1, typeData, flagRemoteClosed|4, nil)...))
+	f.Add(frame(1, typeResponse, 0, ok(&CallOutput{Body: &CallOutput_Result{Result: []byte("r")}})))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, do := range []func(*Client) error{run, call, ask1, func(c *Client) error {
+		for _, do := range []func(*Client) error{run, call, callAtOnce, ask1, func(c *Client) error {
 			_, err := c.Hello(context.Background(), &HelloRequest{})
 			return err
 		}, func(c *Client) error {

@@ -167,6 +167,9 @@ type framer struct {
 	skip uint32 // bytes of the payload that are still to come
 }
 
+// partial reports whether what has passed ends within a frame.
+func (f *framer) partial() bool { return f.have > 0 || f.skip > 0 }
+
 func (f *framer) pass(p []byte) error {
 	for len(p) > 0 {
 		if f.skip > 0 {

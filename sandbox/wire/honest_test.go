@@ -61,6 +61,10 @@ func (h *honest) Call(_ context.Context, req *CallRequest, stream Guest_CallServ
 	return stream.Send(&CallOutput{Body: &CallOutput_Result{Result: req.Input}})
 }
 
+func (h *honest) Run(_ context.Context, req *CallRequest) (*CallOutput, error) {
+	return &CallOutput{Body: &CallOutput_Result{Result: req.Input}, Background: 3}, nil
+}
+
 // serve has a guest at the other end of a client until the test ends.
 func serve(t *testing.T, g *honest) *Client {
 	t.Helper()
@@ -169,10 +173,68 @@ func TestCancelledContextIsTheError(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := fmt.Errorf("no longer wanted")
 		cancel(why)
-		if _, err := c.Call(ctx, &CallRequest{Call: 1, Input: []byte("x")}, nil); err != why {
-			t.Errorf("%v", err)
+		for _, progress := range []func([]byte){nil, func([]byte) {}} {
+			if _, err := c.Call(ctx, &CallRequest{Call: 1, Input: []byte("x")}, progress); err != why {
+				t.Errorf("%v", err)
+			}
 		}
 	})
+}
+
+// A call without progress, of any size that a message may have, returns what one
+// with progress does.
+func TestCallWithoutProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(t, &honest{})
+		for _, size := range []int{0, 1, 4080, 4096, mostWhole - 100, mostWhole, mostWhole + 1, MaxFrame / 2, MaxFrame - 1024} {
+			input := bytes.Repeat([]byte("x"), size)
+			got, err := c.Call(t.Context(), &CallRequest{Call: 1, Input: input}, nil)
+			if err != nil || !bytes.Equal(got.Data, input) || got.Background != 3 {
+				t.Errorf("%d bytes: %v", size, err)
+			}
+		}
+	})
+}
+
+// written counts what is written at once.
+type written struct {
+	net.Conn
+	sizes []int
+	data  bytes.Buffer
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.sizes = append(w.sizes, len(p))
+	return w.data.Write(p)
+}
+
+// However a frame is handed over, it is written at once, unless it is large; and
+// nothing of it is kept back.
+func TestWhole(t *testing.T) {
+	for _, size := range []int{0, 1, 5000, mostWhole - headerSize, 3 * mostWhole} {
+		for _, piece := range []int{1, 7, headerSize, 4096, 1 << 20} {
+			w := &written{}
+			c := Whole(w)
+			var want []byte
+			for stream := range uint32(3) {
+				f := frame(stream, typeData, 0, bytes.Repeat([]byte{byte(stream)}, size))
+				want = append(want, f...)
+				for rest := f; len(rest) > 0; {
+					n, err := c.Write(rest[:min(piece, len(rest))])
+					if err != nil || n != min(piece, len(rest)) {
+						t.Fatal(n, err)
+					}
+					rest = rest[n:]
+				}
+			}
+			if !bytes.Equal(w.data.Bytes(), want) {
+				t.Errorf("%d bytes in pieces of %d: other bytes were written", size, piece)
+			}
+			if headerSize+size <= mostWhole && len(w.sizes) != 3 {
+				t.Errorf("%d bytes in pieces of %d: written in %d parts", size, piece, len(w.sizes))
+			}
+		}
+	}
 }
 
 func (h *honest) Kill(context.Context, *KillRequest) (*KillResponse, error) {

@@ -113,6 +113,11 @@ func run(c *Client) error {
 }
 
 func call(c *Client) error {
+	_, err := c.Call(context.Background(), &CallRequest{Call: 1}, func([]byte) {})
+	return err
+}
+
+func callAtOnce(c *Client) error {
 	_, err := c.Call(context.Background(), &CallRequest{Call: 1}, nil)
 	return err
 }
@@ -184,6 +189,12 @@ func TestGuestThatBreaksTheProtocol(t *testing.T) {
 		}, "a message after the last one"},
 		"no result":                    {call, func(g fakeGuest, s uint32) { g.end(s) }, "without a result"},
 		"a message with nothing in it": {call, func(g fakeGuest, s uint32) { g.send(s, typeData, 0, nil) }, "an empty message"},
+		"an answer with nothing in it": {callAtOnce, func(g fakeGuest, s uint32) { g.send(s, typeResponse, 0, ok(nil)) }, "a last message without a result"},
+		"progress for an answer": {callAtOnce, func(g fakeGuest, s uint32) {
+			g.send(s, typeResponse, 0, ok(&CallOutput{Body: &CallOutput_Progress{Progress: []byte("x")}}))
+		}, "a last message without a result"},
+		"a stream for an answer": {callAtOnce, func(g fakeGuest, s uint32) { g.send(s, typeData, 0, result(nil)) }, "a frame of type 3"},
+		"an answer that is none": {callAtOnce, func(g fakeGuest, s uint32) { g.send(s, typeResponse, 0, ok(&CallRequest{Call: 1})) }, ""},
 		"a progress that is too large": {call, func(g fakeGuest, s uint32) {
 			g.send(s, typeData, 0, marshal(&CallOutput{Body: &CallOutput_Progress{Progress: make([]byte, Chunk+1)}}))
 		}, "a piece of output of 32769 bytes"},
@@ -209,7 +220,7 @@ func TestGuestThatBreaksTheProtocol(t *testing.T) {
 				if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("%v, want %q", err, test.want)
 				}
-				for _, again := range []func(*Client) error{run, call, ask1} {
+				for _, again := range []func(*Client) error{run, call, callAtOnce, ask1} {
 					if err := again(c); !errors.Is(err, ErrProtocol) {
 						t.Errorf("the next call: %v", err)
 					}

@@ -1338,14 +1338,15 @@ const file_wire_proto_rawDesc = "" +
 	"\aProcess\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\x04R\x04call\x12\x18\n" +
-	"\acommand\x18\x03 \x01(\fR\acommand2\x98\x04\n" +
+	"\acommand\x18\x03 \x01(\fR\acommand2\xde\x04\n" +
 	"\x05Guest\x12J\n" +
 	"\x05Hello\x12\x1f.sallyport.wire.v1.HelloRequest\x1a .sallyport.wire.v1.HelloResponse\x12G\n" +
 	"\x04Exec\x12\x1e.sallyport.wire.v1.ExecRequest\x1a\x1d.sallyport.wire.v1.ExecOutput0\x01\x12J\n" +
 	"\x05Input\x12\x1f.sallyport.wire.v1.InputRequest\x1a .sallyport.wire.v1.InputResponse\x12D\n" +
 	"\x03Ack\x12\x1d.sallyport.wire.v1.AckRequest\x1a\x1e.sallyport.wire.v1.AckResponse\x12G\n" +
 	"\x04Kill\x12\x1e.sallyport.wire.v1.KillRequest\x1a\x1f.sallyport.wire.v1.KillResponse\x12G\n" +
-	"\x04Call\x12\x1e.sallyport.wire.v1.CallRequest\x1a\x1d.sallyport.wire.v1.CallOutput0\x01\x12V\n" +
+	"\x04Call\x12\x1e.sallyport.wire.v1.CallRequest\x1a\x1d.sallyport.wire.v1.CallOutput0\x01\x12D\n" +
+	"\x03Run\x12\x1e.sallyport.wire.v1.CallRequest\x1a\x1d.sallyport.wire.v1.CallOutput\x12V\n" +
 	"\tProcesses\x12#.sallyport.wire.v1.ProcessesRequest\x1a$.sallyport.wire.v1.ProcessesResponseB-Z+github.com/sallyport/sallyport/sandbox/wireb\x06proto3"
 
 var (
@@ -1396,16 +1397,18 @@ var file_wire_proto_depIdxs = []int32{
 	9,  // 10: sallyport.wire.v1.Guest.Ack:input_type -> sallyport.wire.v1.AckRequest
 	11, // 11: sallyport.wire.v1.Guest.Kill:input_type -> sallyport.wire.v1.KillRequest
 	13, // 12: sallyport.wire.v1.Guest.Call:input_type -> sallyport.wire.v1.CallRequest
-	16, // 13: sallyport.wire.v1.Guest.Processes:input_type -> sallyport.wire.v1.ProcessesRequest
-	1,  // 14: sallyport.wire.v1.Guest.Hello:output_type -> sallyport.wire.v1.HelloResponse
-	5,  // 15: sallyport.wire.v1.Guest.Exec:output_type -> sallyport.wire.v1.ExecOutput
-	8,  // 16: sallyport.wire.v1.Guest.Input:output_type -> sallyport.wire.v1.InputResponse
-	10, // 17: sallyport.wire.v1.Guest.Ack:output_type -> sallyport.wire.v1.AckResponse
-	12, // 18: sallyport.wire.v1.Guest.Kill:output_type -> sallyport.wire.v1.KillResponse
-	14, // 19: sallyport.wire.v1.Guest.Call:output_type -> sallyport.wire.v1.CallOutput
-	17, // 20: sallyport.wire.v1.Guest.Processes:output_type -> sallyport.wire.v1.ProcessesResponse
-	14, // [14:21] is the sub-list for method output_type
-	7,  // [7:14] is the sub-list for method input_type
+	13, // 13: sallyport.wire.v1.Guest.Run:input_type -> sallyport.wire.v1.CallRequest
+	16, // 14: sallyport.wire.v1.Guest.Processes:input_type -> sallyport.wire.v1.ProcessesRequest
+	1,  // 15: sallyport.wire.v1.Guest.Hello:output_type -> sallyport.wire.v1.HelloResponse
+	5,  // 16: sallyport.wire.v1.Guest.Exec:output_type -> sallyport.wire.v1.ExecOutput
+	8,  // 17: sallyport.wire.v1.Guest.Input:output_type -> sallyport.wire.v1.InputResponse
+	10, // 18: sallyport.wire.v1.Guest.Ack:output_type -> sallyport.wire.v1.AckResponse
+	12, // 19: sallyport.wire.v1.Guest.Kill:output_type -> sallyport.wire.v1.KillResponse
+	14, // 20: sallyport.wire.v1.Guest.Call:output_type -> sallyport.wire.v1.CallOutput
+	14, // 21: sallyport.wire.v1.Guest.Run:output_type -> sallyport.wire.v1.CallOutput
+	17, // 22: sallyport.wire.v1.Guest.Processes:output_type -> sallyport.wire.v1.ProcessesResponse
+	15, // [15:23] is the sub-list for method output_type
+	7,  // [7:15] is the sub-list for method input_type
 	7,  // [7:7] is the sub-list for extension type_name
 	7,  // [7:7] is the sub-list for extension extendee
 	0,  // [0:7] is the sub-list for field type_name

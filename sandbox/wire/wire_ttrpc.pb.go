@@ -14,6 +14,7 @@ type GuestService interface {
 	Ack(context.Context, *AckRequest) (*AckResponse, error)
 	Kill(context.Context, *KillRequest) (*KillResponse, error)
 	Call(context.Context, *CallRequest, Guest_CallServer) error
+	Run(context.Context, *CallRequest) (*CallOutput, error)
 	Processes(context.Context, *ProcessesRequest) (*ProcessesResponse, error)
 }
 
@@ -74,6 +75,13 @@ func RegisterGuestService(srv *ttrpc.Server, svc GuestService) {
 				}
 				return svc.Kill(ctx, &req)
 			},
+			"Run": func(ctx context.Context, unmarshal func(interface{}) error) (interface{}, error) {
+				var req CallRequest
+				if err := unmarshal(&req); err != nil {
+					return nil, err
+				}
+				return svc.Run(ctx, &req)
+			},
 			"Processes": func(ctx context.Context, unmarshal func(interface{}) error) (interface{}, error) {
 				var req ProcessesRequest
 				if err := unmarshal(&req); err != nil {
@@ -116,6 +124,7 @@ type GuestClient interface {
 	Ack(context.Context, *AckRequest) (*AckResponse, error)
 	Kill(context.Context, *KillRequest) (*KillResponse, error)
 	Call(context.Context, *CallRequest) (Guest_CallClient, error)
+	Run(context.Context, *CallRequest) (*CallOutput, error)
 	Processes(context.Context, *ProcessesRequest) (*ProcessesResponse, error)
 }
 
@@ -217,6 +226,14 @@ func (x *guestCallClient) Recv() (*CallOutput, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+func (c *guestClient) Run(ctx context.Context, req *CallRequest) (*CallOutput, error) {
+	var resp CallOutput
+	if err := c.client.Call(ctx, "sallyport.wire.v1.Guest", "Run", req, &resp); err != nil {
+		return nil, err
+	}
+	return &resp, nil
 }
 
 func (c *guestClient) Processes(ctx context.Context, req *ProcessesRequest) (*ProcessesResponse, error) {

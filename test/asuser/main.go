@@ -89,6 +89,7 @@ func asUser(run string, patterns []string) error {
 		}
 		binary := filepath.Join(dir, strings.ReplaceAll(rel, "/", "-")+".test")
 		build := exec.Command("go", "test", "-c", "-o", binary, p.ImportPath)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // the guest's tests would build themselves so
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("building the tests of %s: %w", p.ImportPath, err)

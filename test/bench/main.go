@@ -46,6 +46,7 @@ type bench struct {
 var benches = []bench{
 	{"session", benchSession},
 	{"call", benchCall},
+	{"tools", benchTools},
 	{"diff", benchDiff},
 	{"fork", benchFork},
 	{"idle", benchIdle},

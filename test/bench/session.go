@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/sandbox"
@@ -98,36 +99,61 @@ func benchSession(e *env) ([]Row, error) {
 }
 
 // dockerRun returns what runs true in a new container of Docker, if its daemon
-// runs. The image is made from busybox, once.
+// runs.
 func dockerRun(e *env) (func() error, error) {
+	image, err := dockerImage(e)
+	if err != nil {
+		return nil, err
+	}
+	run := command("docker", "run", "--rm", "--network", "none", image, "/bin/true")
+	return run, run()
+}
+
+// dockerExec returns what has a running container of Docker read a file of
+// 4 KiB, and what ends it.
+func dockerExec(e *env) (run, end func() error, err error) {
+	image, err := dockerImage(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := exec.Command("docker", "run", "--rm", "-d", "--network", "none", image, "/bin/sleep", "600").Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("docker run: %w", err)
+	}
+	id := strings.TrimSpace(string(out))
+	end = command("docker", "kill", id)
+	return command("docker", "exec", id, "/bin/cat", "/4k"), end, nil
+}
+
+// dockerImage makes an image from busybox, if Docker's daemon runs.
+func dockerImage(e *env) (string, error) {
 	if err := exec.Command("docker", "version").Run(); err != nil {
-		return nil, errors.New("no Docker daemon")
+		return "", errors.New("no Docker daemon")
 	}
 	busybox, err := os.ReadFile("/bin/busybox")
 	if err != nil {
-		return nil, fmt.Errorf("no static busybox to make an image of: %w", err)
+		return "", fmt.Errorf("no static busybox to make an image of: %w", err)
 	}
 	file := filepath.Join(e.dir, "image.tar")
 	f, err := os.Create(file)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	w := tar.NewWriter(f)
-	for _, name := range []string{"bin/true"} {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(busybox))}); err != nil {
-			return nil, err
+	for name, data := range map[string][]byte{"bin/true": busybox, "bin/cat": busybox, "bin/sleep": busybox, "4k": make([]byte, 4096)} {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(data))}); err != nil {
+			return "", err
 		}
-		if _, err := w.Write(busybox); err != nil {
-			return nil, err
+		if _, err := w.Write(data); err != nil {
+			return "", err
 		}
 	}
 	if err := errors.Join(w.Close(), f.Close()); err != nil {
-		return nil, err
+		return "", err
 	}
 	const image = "sallyport-bench:latest"
 	if out, err := exec.Command("docker", "import", file, image).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("docker import: %s", out)
+		return "", fmt.Errorf("docker import: %s", out)
 	}
-	run := command("docker", "run", "--rm", "--network", "none", image, "/bin/true")
-	return run, run()
+	return image, nil
 }

@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"ok  \texample.org/interval", "applied   interval.go", "refused   .vscode", "records, whole"} {
+	for _, want := range []string{"ok  \texample.org/interval", "applied   interval.go", ".vscode is a protected path", "12 calls in", "3 denied", "records, whole"} {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("the demo does not say %q", want)
 		}

@@ -63,6 +63,9 @@ func TestImportsPointOneWay(t *testing.T) {
 			if level(to) < level(from) {
 				t.Errorf("%s imports %s: imports point from %v to %v", rel, path, rooms[level(to)], rooms[level(from)])
 			}
+			if from == "tools" && to == "sandbox" && strings.TrimPrefix(path, module) != "sandbox/inside" {
+				t.Errorf("%s imports %s: of the sandbox, tools know what runs inside and nothing else", rel, path)
+			}
 			if slices.Contains(apart, [2]string{from, to}) {
 				t.Errorf("%s imports %s: %s knows nothing of %s", rel, path, from, to)
 			}

@@ -220,7 +220,7 @@ func (t *Target) beside(ctx context.Context, expected string, emit func(io.Write
 
 // over writes the file in place, for one that nothing can take the place of.
 func (t *Target) over(ctx context.Context, expected string, size int64, emit func(io.Writer) error) (string, error) {
-	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(t.Old.Fd), unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := inside.Reopen(t.Old.Fd, unix.O_RDWR|unix.O_NONBLOCK)
 	if err != nil {
 		return "", t.err(err)
 	}

@@ -236,27 +236,31 @@ func TestBytesOfText(t *testing.T) {
 	}
 }
 
-// lying is a container in which every tool returns the same.
-func lying(data []byte) sallytest.Functions {
-	lie := func(context.Context, *inside.Call) ([]byte, error) { return data, nil }
+// answer is a container in which every tool returns the same.
+func answer[Out any](out Out) sallytest.Functions {
+	return lying(inside.JSON(func(context.Context, *inside.Call, struct{}) (Out, error) { return out, nil }))
+}
+
+// raw is one in which they return these bytes.
+func raw(data []byte) sallytest.Functions {
+	return lying(func(context.Context, *inside.Call) ([]byte, error) { return data, nil })
+}
+
+func lying(lie inside.Function) sallytest.Functions {
 	return sallytest.Functions{inside.ResolveName: functions[inside.ResolveName], "Read": lie, "Write": lie, "Edit": lie}
 }
 
 // What a container returns is not believed.
 func TestHostileResults(t *testing.T) {
-	answer := func(v any) sallytest.Functions {
-		data, err := json.Marshal(v)
-		must(t, err)
-		return lying(data)
-	}
 	for name, test := range map[string]struct {
 		box   sallytest.Functions
 		step  step
 		state bool // whether something was noted
 	}{
 		"Read, too much":          {answer(readcall.Output{Content: strings.Repeat("x", 4*readcall.MostContent), Lines: 1}), no("Read", "more than it may", "file_path", "a"), false},
-		"Read, no JSON":           {lying([]byte("{")), no("Read", "the container returned what is no result of Read", "file_path", "a"), false},
-		"Read, nothing":           {lying(nil), no("Read", "no result", "file_path", "a"), false},
+		"Read, no JSON":           {raw([]byte("{\n")), no("Read", "the container returned what is no result of Read", "file_path", "a"), false},
+		"Read, no text":           {raw([]byte(`{"lines":1}`)), no("Read", "no result of Read: there is no text", "file_path", "a"), false},
+		"Read, nothing":           {raw(nil), no("Read", "no result", "file_path", "a"), false},
 		"Read, a hash of its own": {answer(readcall.Output{Content: "x", Lines: 1, Hash: "../../etc"}), do("Read", "x", "file_path", "a"), false},
 		"Read, numbers":           {answer(readcall.Output{Content: "x", Lines: -5, Total: -7, Start: -1 << 62, Next: 1 << 62}), do("Read", "", "file_path", "a"), false},
 		"Edit, too much":          {answer(editcall.Output{Snippet: strings.Repeat("x", 2*editcall.MostSnippet)}), no("Edit", "more than it may", "file_path", "a", "old_string", "b", "new_string", "c"), false},

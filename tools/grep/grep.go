@@ -213,7 +213,7 @@ func run(ctx context.Context, c *tools.Context, in Input, progress func(call.Pro
 
 // mostShown is the most bytes that the lines or paths of a result have, so that
 // it is not cut where it could not say the next offset.
-const mostShown = 90_000
+const mostShown = 80_000
 
 // fit makes a result of what came from inside, which may be anything: no more
 // than was asked for, and no more than can be shown.

@@ -43,7 +43,11 @@ const (
 
 // Run looks for files by their names.
 func Run(ctx context.Context, _ *inside.Call, req Request) (*Result, error) {
-	p, err := glob.Compile(req.Pattern)
+	pattern := req.Pattern
+	if strings.HasSuffix(pattern, "/**") {
+		pattern += "/*" // what is below, not a file of that name
+	}
+	p, err := glob.Compile(pattern)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,11 @@
 //   - a line longer than 8 MB is searched in pieces, and a search across lines
 //     leaves out files larger than that.
 //
+// The search of this package follows no link, whatever takes a directory's place
+// meanwhile. Ripgrep begins in the directory that was opened and follows none
+// that it sees, but opens by name: one that is swapped at that moment can lead it
+// elsewhere in the session's view, as it can any program that searches there.
+//
 // What ripgrep prints is not trusted: an image may have anything by that name. It
 // is read into bounded memory by a parser that takes any bytes.
 package call

@@ -400,16 +400,18 @@ func skip(s string, i int) int {
 	return i + 1
 }
 
-// split splits at the slashes that are in no class.
+// split splits at the slashes that are in no class. One that is escaped is a
+// slash too.
 func split(s string) []string {
 	var parts []string
 	start := 0
 	for i := 0; i < len(s); {
-		if s[i] == '/' {
+		end := skip(s, i)
+		if s[i] == '/' || s[i] == '\\' && s[i+1:end] == "/" {
 			parts = append(parts, s[start:i])
-			start = i + 1
+			start = end
 		}
-		i = skip(s, i)
+		i = end
 	}
 	return append(parts, s[start:])
 }

@@ -36,7 +36,7 @@ func printable(s string) bool {
 // Bounds of notes that come from inside, whatever it sends.
 const (
 	mostNotes = 25
-	mostNote  = 600 // bytes
+	mostNote  = 300 // bytes
 )
 
 // Notes are texts from inside, each in one line and none too long.

@@ -57,6 +57,9 @@ type Output struct {
 	Hash string `json:"hash,omitempty"`
 }
 
+// Text implements [inside.Texter].
+func (o *Output) Text() *string { return &o.Content }
+
 // A buffer is what one call needs of memory.
 type buffer struct {
 	piece [piece]byte
