@@ -28,6 +28,10 @@ import (
 
 // A Server serves one client.
 type Server struct {
+	// InClient says that the client is asked where it can ask its user; New sets
+	// it. A client that nobody watches may say that it can, and say no by itself.
+	InClient bool
+
 	pipeline *pipeline.Pipeline
 	server   *mcp.Server
 	// other is asked where the client cannot ask, which has within to answer.
@@ -60,7 +64,7 @@ var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 // by elicitation where the client has that, and otherwise asks other, which may
 // be nil. A question to the client waits for within; 0 is for ever.
 func New(p *pipeline.Pipeline, other permission.Prompter, within time.Duration) *Server {
-	s := &Server{pipeline: p, other: other, within: within, room: semaphore.NewWeighted(mostCalls), progress: make(map[string]func(json.RawMessage))}
+	s := &Server{InClient: true, pipeline: p, other: other, within: within, room: semaphore.NewWeighted(mostCalls), progress: make(map[string]func(json.RawMessage))}
 	p.Prompter, p.Progress = s, s.report
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "sallyport", Title: "Sallyport", Version: version.Version}, &mcp.ServerOptions{
 		Instructions: fmt.Sprintf("These tools act in a sealed session over %s: there is no network, and what they change stays in the session %q "+
@@ -209,7 +213,7 @@ func (s *Server) Ask(ctx context.Context, p *permission.Prompt) (permission.Answ
 	s.mu.Lock()
 	client := s.client
 	s.mu.Unlock()
-	if canElicit(client) {
+	if s.InClient && canElicit(client) {
 		inTime, stop := ctx, func() {}
 		if s.within > 0 {
 			inTime, stop = context.WithTimeout(ctx, s.within)

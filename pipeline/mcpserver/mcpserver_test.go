@@ -47,6 +47,7 @@ type options struct {
 	rules  []string // that allow
 	within time.Duration
 	queue  *approval.Queue // nil for none
+	apart  bool            // not InClient
 }
 
 func serve(t *testing.T, o options) *rig {
@@ -91,6 +92,7 @@ func serve(t *testing.T, o options) *rig {
 		other = o.queue
 	}
 	r.server = New(p, other, o.within)
+	r.server.InClient = !o.apart
 	ctx, stop := context.WithCancel(t.Context())
 	r.stop = stop
 	in, toServer := io.Pipe()
@@ -334,15 +336,20 @@ func TestQuestionsInTheQueue(t *testing.T) {
 	failing := func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		return nil, errors.New("no dialog")
 	}
+	unwatched := func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		return &mcp.ElicitResult{Action: "decline"}, nil
+	}
 	for _, client := range []struct {
 		name    string
 		options *mcp.ClientOptions
+		apart   bool
 	}{
-		{"cannot", nil},
-		{"fails", &mcp.ClientOptions{ElicitationHandler: failing}},
+		{"cannot", nil, false},
+		{"fails", &mcp.ClientOptions{ElicitationHandler: failing}, false},
+		{"is not to be asked", &mcp.ClientOptions{ElicitationHandler: unwatched}, true},
 		{"only by URL", &mcp.ClientOptions{ElicitationHandler: failing, Capabilities: &mcp.ClientCapabilities{
 			Elicitation: &mcp.ElicitationCapabilities{URL: &mcp.URLElicitationCapabilities{}},
-		}}},
+		}}, false},
 	} {
 		for _, test := range []struct {
 			name   string
@@ -367,7 +374,7 @@ func TestQuestionsInTheQueue(t *testing.T) {
 						}
 					})
 				}
-				s := serve(t, options{queue: q, within: time.Hour}).connect(client.options)
+				s := serve(t, options{queue: q, within: time.Hour, apart: client.apart}).connect(client.options)
 				res := call(t, s, "Write", write("new.txt"))
 				answering.Wait()
 				if res.IsError == (test.want == "") || !strings.Contains(text(res), test.want) {
