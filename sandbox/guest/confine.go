@@ -88,5 +88,5 @@ func (g *Guest) ruleset(env *wire.Envelope) (int, error) {
 	if !env.GetNarrow() {
 		return g.defaultRuleset, nil
 	}
-	return newRuleset(g.landlock, env.Writable)
+	return newRuleset(g.landlock, env.Writable, true)
 }

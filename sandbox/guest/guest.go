@@ -135,7 +135,7 @@ func (g *Guest) Hello(_ context.Context, req *wire.HelloRequest) (*wire.HelloRes
 		return nil, status.Error(codes.FailedPrecondition, "hello was said before")
 	}
 	if g.landlock = landlockABI(); g.landlock > 0 {
-		ruleset, err := newRuleset(g.landlock, req.Writable)
+		ruleset, err := newRuleset(g.landlock, req.Writable, false)
 		if err != nil {
 			return nil, status.Error(codes.FailedPrecondition, err.Error())
 		}

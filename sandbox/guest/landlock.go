@@ -23,6 +23,10 @@ var landlockWrites = []uint64{
 	unix.LANDLOCK_ACCESS_FS_IOCTL_DEV,
 }
 
+// atEachOpen are rights that the kernel looks up when any file is opened, because
+// the open file carries them.
+const atEachOpen = unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+
 // landlockFile are those of them that mean something on a file that is no
 // directory.
 const landlockFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
@@ -46,7 +50,11 @@ func landlockABI() int {
 
 // newRuleset makes a ruleset that lets a thread write what is at the paths, and
 // below them, and nothing else. A path that does not exist is left out.
-func newRuleset(abi int, writable [][]byte) (int, error) {
+//
+// A narrow one lets it write a part of what is mounted writable, and so forbids to
+// truncate the rest too. For the whole of it the mounts do that, and a ruleset that
+// knows of truncation is looked up at each open, also for reading.
+func newRuleset(abi int, writable [][]byte, narrow bool) (int, error) {
 	if abi == 0 {
 		return -1, errNotHeld
 	}
@@ -55,6 +63,9 @@ func newRuleset(abi int, writable [][]byte) (int, error) {
 		if since <= abi {
 			handled |= rights
 		}
+	}
+	if !narrow {
+		handled &^= atEachOpen
 	}
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled}
 	// The first field alone is what every ABI knows.

@@ -18,7 +18,7 @@ func restricted(t *testing.T, abi int, writable []string, f func()) {
 	for _, w := range writable {
 		paths = append(paths, []byte(w))
 	}
-	ruleset, err := newRuleset(abi, paths)
+	ruleset, err := newRuleset(abi, paths, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestNothingMayBeWritten(t *testing.T) {
 }
 
 func TestWithoutLandlockNothingIsNarrowed(t *testing.T) {
-	if _, err := newRuleset(0, nil); err != errNotHeld {
+	if _, err := newRuleset(0, nil, true); err != errNotHeld {
 		t.Errorf("%v", err)
 	}
 }
