@@ -21,6 +21,23 @@ import (
 //  5. the call is read-only;
 //  6. what the mode says.
 func (p *Policy) Resolve(r Request) *Decision {
+	if look := r.Links; look != nil {
+		// The rule that is offered is judged by what the call was.
+		type answer struct {
+			real []string
+			err  error
+		}
+		known := make(map[string]answer)
+		r.Links = func(paths []string) ([]string, error) {
+			key := strings.Join(paths, "\x00")
+			a, ok := known[key]
+			if !ok {
+				a.real, a.err = look(paths)
+				known[key] = a
+			}
+			return a.real, a.err
+		}
+	}
 	d := p.resolve(&r)
 	if d.Behavior == Ask {
 		d.Rule = p.minimal(&r)
@@ -68,6 +85,9 @@ type consideration struct {
 	policy *Policy
 	*Request
 	script *bash.Script // of a command
+	// leads are where the paths that a command writes lead, links followed; a
+	// path that is not in it could not be looked up.
+	leads map[string]string
 
 	readOnly bool
 	why      string // it is not allowed by itself
@@ -94,6 +114,7 @@ func (p *Policy) consider(r *Request) *consideration {
 			c.why += ", which is outside of the workspace"
 		}
 	}
+	c.followLinks()
 	if r.Hook.Answer != "" {
 		c.say(r.Hook.Answer, "hook", "", "", reasonOr(r.Hook.Reason, "a hook's answer"))
 	}
@@ -259,7 +280,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 		part := &c.script.Parts[i]
 		for _, path := range part.Paths {
 			if r.binds(c.Tool, path.Write) {
-				see(c.hitOne(r, Path{Name: path.Name, Tree: path.Tree}), path.Name)
+				see(c.hitOne(r, Path{Name: path.Name, Real: c.real(path.Name, path.Write), Tree: path.Tree}), path.Name)
 			}
 		}
 		if r.writes() {
@@ -283,7 +304,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 			continue
 		}
 		for _, path := range redirect.Paths {
-			see(c.hitOne(r, Path{Name: path}), path)
+			see(c.hitOne(r, Path{Name: path, Real: c.real(path, redirect.Write)}), path)
 		}
 		for _, glob := range redirect.Globs {
 			if r.path.meets(glob, c.policy) {
@@ -307,23 +328,55 @@ func (c *consideration) protected() {
 			c.protect(path.Real)
 		}
 	}
+	for _, name := range c.written() {
+		c.protect(name)
+		c.protect(c.leads[name])
+	}
+}
+
+// written are the paths that a command is known to write.
+func (c *consideration) written() (names []string) {
 	if c.script == nil {
-		return
+		return nil
 	}
 	for i := range c.script.Parts {
 		for _, path := range c.script.Parts[i].Paths {
 			if path.Write {
-				c.protect(path.Name)
+				names = append(names, path.Name)
 			}
 		}
 	}
 	for _, redirect := range c.script.Redirects {
 		if redirect.Write {
-			for _, path := range redirect.Paths {
-				c.protect(path)
-			}
+			names = append(names, redirect.Paths...)
 		}
 	}
+	return names
+}
+
+// followLinks looks up where the paths that a command writes lead: rules and
+// protection are about a file, by whatever link a command names it.
+func (c *consideration) followLinks() {
+	names := c.written()
+	if len(names) == 0 || c.Links == nil {
+		return
+	}
+	real, err := c.Links(names)
+	if err != nil || len(real) != len(names) {
+		c.say(Ask, "links", "", "", "it cannot be told where what it writes to leads")
+		return
+	}
+	c.leads = make(map[string]string, len(names))
+	for i, name := range names {
+		c.leads[name] = real[i]
+	}
+}
+
+func (c *consideration) real(name string, write bool) string {
+	if !write {
+		return ""
+	}
+	return c.leads[name]
 }
 
 func (c *consideration) protect(path string) {
@@ -457,21 +510,11 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 	return used, ""
 }
 
-// lead looks up where paths that are to be written lead.
+// lead are paths that are to be written, with where they lead.
 func (c *consideration) lead(names []string) []Path {
 	paths := make([]Path, len(names))
 	for i, name := range names {
-		paths[i] = Path{Name: name, Write: true}
-	}
-	if c.Links == nil {
-		return paths
-	}
-	real, err := c.Links(names)
-	if err != nil || len(real) != len(names) {
-		return paths
-	}
-	for i := range paths {
-		paths[i].Real = real[i]
+		paths[i] = Path{Name: name, Real: c.leads[name], Write: true}
 	}
 	return paths
 }
@@ -537,7 +580,9 @@ func (p *Policy) minimal(r *Request) string {
 			}
 		}
 		text += "(" + what + ")"
-		if what == "" || strings.ContainsAny(what, "*\n\x00") {
+		// A rule is read as a command may be written: what the shell would expand
+		// there is more than the word that is asked about.
+		if what == "" || strings.ContainsAny(what, "*?[{~\n\x00") {
 			return ""
 		}
 	case len(r.Paths) == 1:
