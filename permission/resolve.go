@@ -85,8 +85,8 @@ type consideration struct {
 	policy *Policy
 	*Request
 	script *bash.Script // of a command
-	// leads are where the paths that a command writes lead, links followed; a
-	// path that is not in it could not be looked up.
+	// leads are where paths of a command lead, links followed; one that is not in
+	// it was not looked up.
 	leads map[string]string
 
 	readOnly bool
@@ -259,7 +259,7 @@ func (c *consideration) hitOne(r *Rule, path Path) certainty {
 	switch {
 	case r.path.matches(path.Name, c.policy), path.Real != "" && r.path.matches(path.Real, c.policy):
 		return certainly
-	case path.Tree && !c.hidden(r) && r.path.reaches(path.Name, c.policy):
+	case path.Tree && !c.hidden(r) && (r.path.reaches(path.Name, c.policy) || path.Real != "" && r.path.reaches(path.Real, c.policy)):
 		return maybe
 	}
 	return not
@@ -280,7 +280,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 		part := &c.script.Parts[i]
 		for _, path := range part.Paths {
 			if r.binds(c.Tool, path.Write) {
-				see(c.hitOne(r, Path{Name: path.Name, Real: c.real(path.Name, path.Write), Tree: path.Tree}), path.Name)
+				see(c.hitOne(r, Path{Name: path.Name, Real: c.leads[path.Name], Tree: path.Tree}), path.Name)
 			}
 		}
 		if r.writes() {
@@ -304,7 +304,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 			continue
 		}
 		for _, path := range redirect.Paths {
-			see(c.hitOne(r, Path{Name: path, Real: c.real(path, redirect.Write)}), path)
+			see(c.hitOne(r, Path{Name: path, Real: c.leads[path]}), path)
 		}
 		for _, glob := range redirect.Globs {
 			if r.path.meets(glob, c.policy) {
@@ -328,60 +328,57 @@ func (c *consideration) protected() {
 			c.protect(path.Real)
 		}
 	}
-	for _, name := range c.written() {
+	for _, name := range c.named(false) {
 		c.protect(name)
 		c.protect(c.leads[name])
 	}
 }
 
-// written are the paths that a command is known to write.
-func (c *consideration) written() (names []string) {
+func (c *consideration) protect(path string) {
+	if path != "" && c.policy.protects(path) {
+		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it")
+	}
+}
+
+// named are the paths that a command is known to write, and those that it reads
+// if asked for.
+func (c *consideration) named(reads bool) (names []string) {
 	if c.script == nil {
 		return nil
 	}
 	for i := range c.script.Parts {
 		for _, path := range c.script.Parts[i].Paths {
-			if path.Write {
+			if path.Write || reads {
 				names = append(names, path.Name)
 			}
 		}
 	}
 	for _, redirect := range c.script.Redirects {
-		if redirect.Write {
+		if redirect.Write || reads {
 			names = append(names, redirect.Paths...)
 		}
 	}
 	return names
 }
 
-// followLinks looks up where the paths that a command writes lead: rules and
-// protection are about a file, by whatever link a command names it.
+// followLinks looks up where the paths of a command lead: rules and protection
+// are about a file, by whatever link a command names it. Where it reads does not
+// matter if what rules are about cannot be seen at all.
 func (c *consideration) followLinks() {
-	names := c.written()
+	names := c.named(slices.ContainsFunc(c.policy.Rules, func(r Rule) bool {
+		return r.Behavior != Allow && r.Tool == "Read" && r.path != nil && !c.hidden(&r)
+	}))
 	if len(names) == 0 || c.Links == nil {
 		return
 	}
 	real, err := c.Links(names)
 	if err != nil || len(real) != len(names) {
-		c.say(Ask, "links", "", "", "it cannot be told where what it writes to leads")
+		c.say(Ask, "links", "", "", "it cannot be told where the paths in it lead")
 		return
 	}
 	c.leads = make(map[string]string, len(names))
 	for i, name := range names {
 		c.leads[name] = real[i]
-	}
-}
-
-func (c *consideration) real(name string, write bool) string {
-	if !write {
-		return ""
-	}
-	return c.leads[name]
-}
-
-func (c *consideration) protect(path string) {
-	if path != "" && c.policy.protects(path) {
-		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it")
 	}
 }
 

@@ -158,6 +158,8 @@ func TestResolve(t *testing.T) {
 		{"ask Read(/src/secret) :: Grep lib", Allow},
 		{"ask Read(/src/secret) :: Grep src", Ask},
 		{"ask Read(/src/**/secret) :: Grep src/a", Ask},
+		{"ask Read(//etc/secret) :: Grep src/link", Ask},
+		{"deny Read(//etc/secret) :: Grep src/link", Ask},
 		{"deny Read(.env) :: Bash cat ./.env", Deny},
 		{"deny Read(.env) :: Bash cat < .env", Deny},
 		{"deny Read(.env) :: Bash cat .en*", Ask},
@@ -403,9 +405,9 @@ func TestDenialsStay(t *testing.T) {
 	}
 }
 
-// What a command writes by a link is what the link leads to, for every rule, for
+// What a command touches by a link is what the link leads to, for every rule, for
 // protection and in every mode.
-func TestCommandWritesByLinks(t *testing.T) {
+func TestCommandsFollowLinks(t *testing.T) {
 	lead := func(paths []string) ([]string, error) {
 		real := slices.Clone(paths)
 		for i := range real {
@@ -429,6 +431,10 @@ func TestCommandWritesByLinks(t *testing.T) {
 		"bypassPermissions :: Bash touch hooks/pre-commit":                       Ask,
 		"bypassPermissions :: deny Edit(/src/**) :: Bash touch other/pre-commit": Allow,
 		"allow Edit(/**) :: Bash echo x > l/a":                                   Allow,
+		"ask Read(/src/**) :: Bash cat l/a":                                      Ask,
+		"ask Read(/src/**) :: Bash cat < l/a":                                    Ask,
+		"ask Read(/src/secret) :: Bash grep -r x l":                              Ask,
+		"ask Read(/src/**) :: Bash cat other/a":                                  Allow,
 	} {
 		c := of(t, line)
 		r := c.request()
