@@ -19,7 +19,9 @@ import (
 	"github.com/sallyport/sallyport/internal/version"
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline"
+	"github.com/sallyport/sallyport/pipeline/approval"
 	"github.com/sallyport/sallyport/pipeline/audit"
+	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/tools"
 )
 
@@ -192,19 +194,14 @@ const (
 )
 
 // elicit asks by the client.
-func elicit(ctx context.Context, client *mcp.ServerSession, p *permission.Prompt) (permission.Answer, error) {
+func elicit(ctx context.Context, client *mcp.ServerSession, prompt *permission.Prompt) (permission.Answer, error) {
+	p := approval.Bounded(prompt)
 	choices := []any{yes, no}
-	text := &strings.Builder{}
-	fmt.Fprintf(text, "Allow %s?\n%s\n", p.Title, p.Reason)
-	for _, section := range p.Sections {
-		fmt.Fprintf(text, "\n%s:\n%s\n", section.Title, section.Text)
-	}
 	if p.Rule != "" {
 		choices = []any{yes, yesSession, no}
-		fmt.Fprintf(text, "\n%q allows %s until the session ends.\n", yesSession, p.Rule)
 	}
 	got, err := client.Elicit(ctx, &mcp.ElicitParams{
-		Message: text.String(),
+		Message: question(&p),
 		RequestedSchema: map[string]any{
 			"type": "object",
 			"properties": map[string]any{
@@ -229,4 +226,22 @@ func elicit(ctx context.Context, client *mcp.ServerSession, p *permission.Prompt
 		a.Allow, a.Session = true, p.Rule != ""
 	}
 	return a, nil
+}
+
+// question is a prompt that is bounded as a text. What a model sent has nothing in it that
+// could act on a terminal, and stands further right than what is said of it:
+// it cannot pass for that.
+func question(p *permission.Prompt) string {
+	text := &strings.Builder{}
+	fmt.Fprintf(text, "Allow %s?\n%s\n", changeset.Printable(p.Title), changeset.Printable(p.Reason))
+	for _, section := range p.Sections {
+		fmt.Fprintf(text, "\n%s:\n", changeset.Printable(section.Title))
+		for line := range strings.SplitSeq(strings.TrimSuffix(section.Text, "\n"), "\n") {
+			fmt.Fprintf(text, "  | %s\n", changeset.Printable(line))
+		}
+	}
+	if p.Rule != "" {
+		fmt.Fprintf(text, "\n%q allows %s until the session ends.\n", yesSession, changeset.Printable(p.Rule))
+	}
+	return text.String()
 }
