@@ -110,7 +110,16 @@ func TestBashKeepsItsWorkingDirectory(t *testing.T) {
 	if o := run(t, p, "Bash", command("rm -r ../sub; echo done")); o.IsError {
 		t.Error(o.Text())
 	}
-	if o := run(t, p, "Bash", command("pwd")); !strings.HasPrefix(o.Text(), work+"\n") || !strings.Contains(o.Text(), "is gone") {
+	// Where it was judged is gone: nothing runs elsewhere by that judgement.
+	if o := run(t, p, "Bash", command("touch elsewhere")); !o.IsError || !strings.Contains(o.Text(), "is gone, so this did not run") {
+		t.Errorf("%q", o.Text())
+	}
+	p.Context.State.SetDir(filepath.Join(work, "sub"))
+	background := map[string]any{"command": "touch elsewhere", "run_in_background": true}
+	if o := run(t, p, "Bash", background); !o.IsError || !strings.Contains(o.Text(), "is gone, so this did not run") {
+		t.Errorf("%q", o.Text())
+	}
+	if o := run(t, p, "Bash", command("pwd; ls")); strings.Contains(o.Text(), "elsewhere") || !strings.HasPrefix(o.Text(), work+"\n") {
 		t.Errorf("%q", o.Text())
 	}
 }
