@@ -91,6 +91,7 @@ type consideration struct {
 
 	readOnly bool
 	why      string // it is not allowed by itself
+	unread   string // why a command is not known to be read-only
 	// The reason of the first of each; "" where there is none.
 	deny, ask, allow string
 	chain            []Step
@@ -99,7 +100,6 @@ type consideration struct {
 func (p *Policy) consider(r *Request) *consideration {
 	c := &consideration{policy: p, Request: r, readOnly: r.ReadOnly}
 	c.why = "no rule allows " + r.Tool
-	unread := "" // why a command is not known to be read-only
 	if r.HasCommand {
 		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
 		only, why := c.script.ReadOnly()
@@ -107,7 +107,7 @@ func (p *Policy) consider(r *Request) *consideration {
 			only, why = false, "it goes on in the background"
 		}
 		c.readOnly = only
-		c.why, unread = "no rule allows it", why
+		c.why, c.unread = "no rule allows it", why
 	} else if len(r.Paths) > 0 && !r.ReadOnly {
 		c.why = "no rule allows changing " + r.Paths[0].Name
 		if _, inside := below(p.Workspace, r.Paths[0].Name); !inside {
@@ -128,8 +128,8 @@ func (p *Policy) consider(r *Request) *consideration {
 	}
 	c.protected()
 	c.allowed()
-	if unread != "" {
-		c.why += ", and it is not known to be read-only: " + unread
+	if c.unread != "" {
+		c.why += ", and it is not known to be read-only: " + c.unread
 	}
 	return c
 }
@@ -451,7 +451,8 @@ func (c *consideration) allowsPath(path Path) *Rule {
 }
 
 // allowedCommand returns the rules that allow a command, or else what of it
-// none allows: each of its parts must be allowed by one, or only read.
+// none allows: each of its parts must be allowed by one, or only read. unread is
+// then why that is not known to be read-only.
 func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 	var ofTool []*Rule
 	for i := range c.policy.Rules {
@@ -468,6 +469,7 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 		return nil, "no rule allows what cannot be read"
 	}
 	if len(c.script.Notes) > 0 {
+		c.unread = c.script.Notes[0]
 		return nil, "no rule allows all of it"
 	}
 	for i := range c.script.Parts {
@@ -476,6 +478,9 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 			continue
 		}
 		i := slices.IndexFunc(ofTool, func(r *Rule) bool { return r.command.allows(part) })
+		if i < 0 {
+			c.unread = part.Why
+		}
 		if i < 0 && len(c.script.Parts) == 1 {
 			return nil, "no rule allows it"
 		}
@@ -491,11 +496,13 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 			continue
 		}
 		if len(redirect.Paths) == 0 {
+			c.unread = ""
 			return nil, "no rule allows writing by " + printable(redirect.Source)
 		}
 		for _, path := range c.lead(redirect.Paths) {
 			r := c.allowsPath(path)
 			if r == nil {
+				c.unread = "" // that says it already
 				return nil, "no rule allows writing to " + printable(path.Name)
 			}
 			used = append(used, r)

@@ -309,6 +309,22 @@ func TestHookAndTool(t *testing.T) {
 	}
 }
 
+// The reason is about the part of a command that no rule allows, and not about
+// one that a rule does allow.
+func TestReasonIsAboutWhatIsNotAllowed(t *testing.T) {
+	for line, want := range map[string]string{
+		"touch x; make all": "no rule allows a part of it, make all, and it is not known to be read-only: make runs other programs",
+		"FOO=1 touch x":     "no rule allows all of it, and it is not known to be read-only: it sets FOO, which may change what commands do",
+		"touch x > y":       "no rule allows writing to " + workspace + "/y",
+		"make":              "no rule allows it, and it is not known to be read-only: make runs other programs",
+	} {
+		c := of(t, "allow Bash(touch *) :: Bash "+line)
+		if d := c.policy(t).Resolve(c.request()); d.Behavior != Ask || d.Reason != want {
+			t.Errorf("%s: %s: %s\nwant %s", line, d.Behavior, d.Reason, want)
+		}
+	}
+}
+
 // A call that is judged read-only is granted no more, whatever allows it, and
 // one that goes on in the background is not judged so.
 func TestGrant(t *testing.T) {
