@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -275,11 +276,40 @@ func (c *call) describe() []permission.Section {
 	if command, ok := c.tool.Command(c.input); ok {
 		return []permission.Section{{Title: "command", Text: command}}
 	}
-	text, err := json.MarshalIndent(c.input, "", "  ")
-	if err != nil {
+	return describeInput(c.input)
+}
+
+// describeInput shows an input as people read it: a text of several lines as such,
+// the rest as JSON. An empty line at its end says that a text ends with a newline.
+func describeInput(input any) []permission.Section {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(input); err != nil {
 		return nil
 	}
-	return []permission.Section{{Title: "input", Text: string(text)}}
+	fields, texts := []string{}, []permission.Section{}
+	d := json.NewDecoder(bytes.NewReader(text.Bytes()))
+	_, err := d.Token() // the brace
+	for err == nil && d.More() {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = d.Token(); err != nil {
+			break
+		}
+		err = d.Decode(&value)
+		var lines string
+		if json.Unmarshal(value, &lines) == nil && strings.Contains(lines, "\n") {
+			texts = append(texts, permission.Section{Title: fmt.Sprint(name), Text: lines + "\n"})
+			continue
+		}
+		fields = append(fields, fmt.Sprintf("  %q: %s", name, value))
+	}
+	if err != nil { // no object: all of it is shown as it is
+		return []permission.Section{{Title: "input", Text: text.String()}}
+	}
+	rest := permission.Section{Title: "input", Text: "{\n" + strings.Join(fields, ",\n") + "\n}"}
+	return append([]permission.Section{rest}, texts...)
 }
 
 // Step 9.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/tools"
+	"github.com/sallyport/sallyport/tools/bash"
 )
 
 func callCommand() *cli.Command {
@@ -52,8 +54,13 @@ func runCall(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r.pipeline.Prompter = r.prompter()
+	if p := r.prompter(); p != nil {
+		r.pipeline.Prompter = oneCall{p}
+	}
 	o := r.pipeline.Run(ctx, pipeline.Use{ID: "call", Name: c.Args().First(), Input: input})
+	if out, ok := o.Data.(bash.Output); ok && out.OutputFile != "" {
+		complain("what runs in the background ends with this call; sallyport agent and mcp go on with it to the next")
+	}
 	if !c.Bool("json") && o.Envelope != nil && o.Envelope.Box == sandbox.Hand {
 		r.hintChanges()
 	}
@@ -76,6 +83,16 @@ func runCall(c *cli.Context) error {
 		return exitCode(1)
 	}
 	return nil
+}
+
+// oneCall asks without offering an answer for the rest of the session: there are no
+// other calls that it could be for.
+type oneCall struct{ permission.Prompter }
+
+func (p oneCall) Ask(ctx context.Context, q *permission.Prompt) (permission.Answer, error) {
+	once := *q
+	once.Rule = ""
+	return p.Prompter.Ask(ctx, &once)
 }
 
 // mostStdin is the largest input that is read from standard input, in bytes.
