@@ -211,7 +211,7 @@ func (w *walker) param(v *valuer, p *syntax.ParamExp, d dirs, quoted bool) {
 			value, ok = w.env.Home, w.env.Home != "" && !w.assigned("HOME")
 		case "PWD":
 			if len(d) == 1 && !w.assigned("PWD") {
-				value, ok = d[0], true
+				value, ok = d[0].name, true
 			}
 		}
 		if ok && (quoted || !strings.ContainsAny(value, " \t\n*?[\\")) && !w.assigned("IFS") {
