@@ -267,6 +267,21 @@ func (w *walker) sets(name string) bool {
 	}
 }
 
+// unescape takes off the backslashes of what is not quoted.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+			if s[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
 // unescapeQuoted takes off the backslashes that mean something in double quotes.
 func unescapeQuoted(s string) string {
 	if !strings.Contains(s, `\`) {
