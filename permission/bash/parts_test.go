@@ -79,12 +79,43 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 			if ok, _ := s.ReadOnly(); ok {
 				t.Errorf("%q is called read-only", src)
 			}
-			found := s.Bad != "" || slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
-				return p.Command[0].Value == "rm" || !p.Command[0].Known
-			})
-			if !found {
+			if !rmMayRun(s) {
 				t.Errorf("%q: rm is not found", src)
 			}
+		}
+	}
+}
+
+// rmMayRun reports whether a script is known to run rm, or to run what is not
+// known.
+func rmMayRun(s *bash.Script) bool {
+	return s.Bad != "" || slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
+		return p.Command[0].Value == "rm" || p.Command[0].Value == "/bin/rm" || !p.Command[0].Known
+	})
+}
+
+// What is evaluated may run anything, wherever it is evaluated.
+func TestNoEvaluationHidesACommand(t *testing.T) {
+	for name, commands := range map[string][]string{
+		"arithmetic":   {"x='a[$(rm y)]'; echo $((x))", "((x))", "let 'x[$(rm y)]=1'", "command let 'x[$(rm y)]'", "echo $[x]", "[[ x -eq 1 ]]", "echo ${a[x]}", "echo ${a:x}", "a[x]=1", "for ((;x;)); do ls; done"},
+		"subscripts":   {"[[ -v 'x[$(rm y)]' ]]", "[[ -v $x ]]", "test -v 'x[$(rm y)]'", "[ -v 'x[$(rm y)]' ]", "[ $x ]", "printf -v 'x[$(rm y)]' z", "printf -v \"$x\" z", "printf \"$x\" z", "read 'x[$(rm y)]' <<< z", "read \"$x\"", "unset 'x[$(rm y)]'", "wait -n -p 'x[$(rm y)]'", "mapfile 'x[$(rm y)]'", "getopts a 'x[$(rm y)]'", "ls {x[1]}>f"},
+		"declarations": {"declare -a 'x[$(rm y)]=1'", "declare x[$(rm y)]", "declare x[y]", "declare -i x=y", "declare -n x=y", "declare -a x='($(rm y))'", "declare 'x=($(rm y))'", "declare \"$x\"", "command declare -i x=y", "builtin declare x='($(rm y))'", "x=(1); export -a TZ='($(rm y))'"},
+		"expansions":   {"x='$(rm y)'; echo ${x@P}", "echo \"${x@P}\"", "echo ${!x}", "echo `\\rm y`", "ls @($(rm y))", "[[ x == @(`rm y`) ]]", "echo $\"x\""},
+		"variables":    {"PS4='$(rm y)'; set -x; ls", "PS4=$x; ls", "export PS4=\"$(cat f)\"", "PS4='$'; PS4+='(rm y)'", "read PS4 <<< x", "printf -v PS4 x", "mapfile PS4", "for PS4 in x; do ls; done", "echo ${PS4:=x}", "PROMPT_COMMAND='rm y'", "PROMPT_COMMAND=(ls 'rm y')", "BASH_ENV=f bash -c ls", "ENV=f sh -c ls", "PAGER='rm y' git log", "GIT_SSH_COMMAND='rm y' git fetch", "EDITOR=rm git commit", "export VISUAL='rm y'", "env PAGER='rm y' git log", "sudo EDITOR='rm y' visudo", "LD_PRELOAD=f ls", "PATH=x ls", "X=\"it's rm\" make"},
+		"names":        {"hash -p /bin/rm ls; ls y", "enable -f x y", "alias ls=rm; ls y", "alias \"$x\"", "mapfile -C 'rm y' x", "mapfile -tC rm x", "fc -s ls=rm"},
+	} {
+		for _, src := range commands {
+			if !rmMayRun(bash.Parse(src, inWorkspace)) {
+				t.Errorf("%s: %q runs nothing that is not known", name, src)
+			}
+		}
+	}
+	for _, src := range []string{
+		"x=1; echo $((x+1)) $# ${#x}", "((1+2))", "[[ -v x && -n $y ]]", "[ -n \"$x\" ]", "printf '%s\\n' \"$x\"", "read -r x y", "declare -a x", "local x=1", "echo ${x@Q} ${x:-y}", "ls @(a|b)",
+		"NODE_ENV=test npm test", "CFLAGS='-O2 -g' make", "export FOO=bar", "env A=b make", "mapfile -t lines", "hash -r", "unset PATH", "[[ -v PATH ]]",
+	} {
+		if s := bash.Parse(src, inWorkspace); rmMayRun(s) {
+			t.Errorf("%q is said to run anything: %+v", src, s.Parts)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package bash
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -84,8 +85,9 @@ func unwrap(words []Word) ([]Word, string) {
 	return words, ""
 }
 
-// runs looks for commands in the arguments of one.
-func (w *walker) runs(words []Word, d dirs) {
+// runs looks for commands in the arguments of one. Of one that is proved there
+// is nothing in it that is evaluated.
+func (w *walker) runs(words []Word, proved bool, d dirs) {
 	if !words[0].Known {
 		w.anything("a name that is not known", d)
 		return
@@ -103,8 +105,23 @@ func (w *walker) runs(words []Word, d dirs) {
 	switch name {
 	case "eval":
 		w.text1(args, " ", name, d)
-	case "source", ".":
+	case "source", ".", "fc", "let":
 		w.anything(name, d)
+	case "test", "[", "unset", "read", "printf", "mapfile", "readarray", "getopts", "wait", "declare", "typeset", "local", "export", "readonly":
+		if !proved && slices.ContainsFunc(args, func(arg Word) bool { return w.evaluated(name, arg) }) {
+			w.anything(name, d)
+		}
+		if name == "mapfile" || name == "readarray" {
+			for _, arg := range args {
+				w.text1([]Word{arg}, "", name, d)
+			}
+		}
+	case "hash", "enable": // another program, or library, of a name
+		if slices.ContainsFunc(args, func(arg Word) bool {
+			return !arg.Known || strings.HasPrefix(arg.Value, "-") && strings.ContainsAny(arg.Value, "pf")
+		}) {
+			w.anything(name, d)
+		}
 	case "trap":
 		for len(args) > 0 && strings.HasPrefix(args[0].Value, "-") {
 			args = args[1:]
@@ -114,11 +131,12 @@ func (w *walker) runs(words []Word, d dirs) {
 		}
 	case "alias":
 		for _, arg := range args {
-			if _, value, ok := strings.Cut(arg.Value, "="); ok {
+			if _, value, ok := strings.Cut(arg.Value, "="); ok || !arg.Known {
 				w.text1([]Word{{Value: value, Known: arg.Known, Splits: arg.Splits}}, "", name, d)
+				w.anything(name, d) // what follows it is known where it is used
 			}
 		}
-	case "mapfile", "readarray", "complete", "compgen", "fc", "bind":
+	case "complete", "compgen", "bind":
 		for _, arg := range args {
 			w.text1([]Word{arg}, "", name, d)
 		}
@@ -149,7 +167,12 @@ func (w *walker) runs(words []Word, d dirs) {
 		if a.has("C", "D", "chdir", "i", "login") {
 			d = nil
 		}
+		if name == "env" && len(rest) > 0 && rest[0].Value == "-" {
+			rest = rest[1:] // as -i
+		}
 		for len(rest) > 0 && strings.Contains(rest[0].Value, "=") {
+			variable, value, _ := strings.Cut(rest[0].Value, "=")
+			w.held(variable, Word{Value: value, Known: rest[0].Known}, d)
 			rest = rest[1:]
 		}
 	case "watch":
@@ -185,6 +208,33 @@ func (w *walker) runs(words []Word, d dirs) {
 	if len(rest) > wrap.operands {
 		w.derive(rest[wrap.operands:], name, d)
 	}
+}
+
+// evaluated reports whether a builtin may evaluate an argument, as the subscript
+// of a variable or as what a variable is given that the shell evaluates later.
+func (w *walker) evaluated(name string, arg Word) bool {
+	if !arg.Known || strings.Contains(arg.Value, "[") {
+		return true
+	}
+	switch name {
+	case "test", "[", "unset":
+		return false
+	case "mapfile", "readarray":
+		if strings.HasPrefix(arg.Value, "-") {
+			return strings.Contains(arg.Value, "C") // it calls back
+		}
+	case "declare", "typeset", "local", "export", "readonly":
+		return true // not as the parser knows them
+	}
+	if !strings.HasPrefix(arg.Value, "-") {
+		return isName(arg.Value) && !w.assign(arg.Value)
+	}
+	for i := range arg.Value { // a name that is attached to its flag
+		if isName(arg.Value[i:]) && !w.assign(arg.Value[i:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // substitute replaces a mark in words by what is not known.
