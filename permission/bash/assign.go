@@ -63,16 +63,15 @@ func (w *walker) held(name string, value Word, d dirs) {
 	case !strings.ContainsAny(value.Value, " \t\n;&|<>(){}[]$`'\"\\") && !slices.ContainsFunc(runners, runs):
 		return // one word
 	}
-	bad := w.script.Bad
-	w.text1([]Word{value}, "", name, d)
-	if bad == "" && w.script.Bad != "" {
-		w.script.Bad = "" // it need not be a command
-		w.anything(name, d)
-	}
+	w.mayBeText(value, name, d)
 }
 
-// runners are what names of variables end with that hold a program.
-var runners = []string{"PAGER", "EDITOR", "VISUAL", "BROWSER", "SHELL", "COMMAND", "DIFF", "SSH", "ASKPASS"}
+// runners are what names of variables, and of git's settings, end with that hold
+// a program.
+var runners = []string{
+	"PAGER", "EDITOR", "VISUAL", "BROWSER", "SHELL", "COMMAND", "DIFF", "SSH", "ASKPASS", "CMD", "EXTERNAL", "HELPER", "PROGRAM", "FSMONITOR", "TEXTCONV",
+	"DRIVER", "PROCESS", "CLEAN", "SMUDGE", "PROXY", "UPLOADPACK", "RECEIVEPACK",
+}
 
 // harmlessVariables change how output looks, and nothing else.
 var harmlessVariables = map[string]bool{

@@ -69,6 +69,26 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 	wrappers := []string{"timeout 5 ", "nice -n 5 ", "nohup ", "stdbuf -oL ", "command ", "time ", "sudo ", "sudo -E -u root ", "doas ", "env ", "env A=b ", "exec ", "xargs ", "xargs -0 -n 1 ", "find . -exec ",
 		"watch ", "setsid ", "ionice -c2 -n0 ", "chroot /x ", "flock f ", "taskset 1 ", "busybox ", "strace -f ", "unshare -r ", "parallel ", "eval ", "sh -c '", "bash -c \"", "(", "{ ", "! ", "ls; ", "ls | ", "echo $(", "if ", "f() { "}
 	ends := map[string]string{"find . -exec ": " {} +", "sh -c '": "'", "bash -c \"": "\"", "(": ")", "{ ": "; }", "echo $(": ")", "if ": "; then ls; fi", "f() { ": "; }"}
+	// Those that are not put into each other.
+	for _, src := range []string{
+		"env - rm y", "env - A=b rm y", "bash -oc errexit 'rm y'", "bash -ooc errexit nounset 'rm y'", "bash +O extglob -c 'rm y'", "bash +c 'rm y'", "bash -c - 'rm y'", "bash -c -- 'rm y'", "dash -c - 'rm y'",
+		"strace -e a -e b -e c -e d -e e -e f rm y", "strace -o 'a b' rm y", "/lib64/ld-linux-x86-64.so.2 /bin/rm y", "ld-musl-x86_64.so.1 rm y", "ld.so rm y", "choom -n 0 -- rm y", "coreutils --coreutils-prog=rm y",
+		"eatmydata rm y", "cpulimit -l 50 rm y", "hyperfine 'rm y'", "logsave f rm y", "torsocks rm y", "proxychains -q rm y", "proxychains4 rm y", "gosu x rm y", "chpst -u x rm y", "tini -- rm y", "dumb-init rm y",
+		"su -c'rm y'", "su -c 'rm y' x", "su --command='rm y'", "script -qc'rm y' f", "script -qc 'rm y' f", "runuser -ux -c'rm y'", "flock f -c'rm y'", "parallel 'rm {}' ::: y", "gdb -ex 'shell rm y'",
+		"csh -c 'rm y'", "tcsh -fc 'rm y'", "fish -c 'begin; rm y; end'", "zsh -c '=rm y'", "ksh -c 'rm y'",
+		"git bisect run rm y", "git rebase -x 'rm y' main", "git rebase -ix'rm y'", "git rebase --exec='rm y'", "git rebase --exec 'rm y'", "git submodule foreach 'rm y'", "git submodule --quiet foreach --recursive rm y", "git -c alias.x='!rm y' x", "git -C d -c core.pager='rm y' log",
+		"git --exec-path=d x", "git --config-env=a=b x", "git x", "git $x", "git config alias.x '!rm y'", "git config --global core.editor 'rm y'", "git config set alias.x '!rm y'", "git difftool -x 'rm y'", "git difftool --extcmd='rm y'", "git filter-branch --tree-filter 'rm y'",
+		"git fetch --upload-pack='rm y' x", "git clone -u 'rm y' x", "git push --receive-pack 'rm y'", "git ls-remote --upload-p='rm y' x", "git grep -O'rm y' x", "git grep --open-files-in-pager='rm y' x", "git fetch 'ext::rm y'", "git clone -c core.fsmonitor='rm y' x", "sudo git bisect run rm y",
+	} {
+		if !rmMayRun(bash.Parse(src, inWorkspace)) {
+			t.Errorf("%q: rm is not found", src)
+		}
+	}
+	for _, src := range []string{"git push", "git -C d commit -m \"it's\"", "git -c user.name=x -c color.ui=false commit", "git rebase -i main", "git clean -fdx", "git submodule update", "git bisect good", "git config user.name x", "git config user.email", "git clone -q x", "git grep x"} {
+		if s := bash.Parse(src, inWorkspace); rmMayRun(s) {
+			t.Errorf("%q is said to run anything: %+v", src, s.Parts)
+		}
+	}
 	for _, outer := range append(wrappers, "") {
 		for _, inner := range wrappers {
 			if strings.ContainsAny(outer, "'\"") && strings.ContainsAny(inner, "'\"") || outer != "" && inner == "! " {
