@@ -145,12 +145,24 @@ func principal(client *mcp.ServerSession) *audit.Principal {
 		return p
 	}
 	if init := client.InitializeParams(); init != nil && init.ClientInfo != nil {
-		p.Client, p.Version = bounded(init.ClientInfo.Name), bounded(init.ClientInfo.Version)
+		p.Client, p.Version = bounded(init.ClientInfo.Name, mostName), bounded(init.ClientInfo.Version, mostName)
 	}
 	return p
 }
 
-func bounded(s string) string { return s[:min(len(s), 200)] }
+// Bounds of what a client says, in bytes.
+const (
+	mostName = 200
+	mostWhy  = 4 << 10
+)
+
+// bounded is the beginning of a text.
+func bounded(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
+}
 
 // Ask implements [permission.Prompter].
 func (s *Server) Ask(ctx context.Context, p *permission.Prompt) (permission.Answer, error) {
@@ -218,7 +230,8 @@ func elicit(ctx context.Context, client *mcp.ServerSession, prompt *permission.P
 	if got.Action != "accept" {
 		return a, nil
 	}
-	a.Why, _ = got.Content["why"].(string)
+	why, _ := got.Content["why"].(string)
+	a.Why = bounded(why, mostWhy)
 	switch got.Content["answer"] {
 	case yes:
 		a.Allow = true

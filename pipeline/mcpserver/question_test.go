@@ -35,3 +35,11 @@ func TestQuestionIsNotForged(t *testing.T) {
 		t.Errorf("%q", own)
 	}
 }
+
+func TestClientTextIsBounded(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abc": "abc", "abcde": "abcd", "abc\u00e9": "abc"} {
+		if got := bounded(text, 4); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
