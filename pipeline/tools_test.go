@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 )
 
 // openTools makes a session live with every tool, in a mode.
-func openTools(t *testing.T, work string, mode permission.Mode) *Pipeline {
+func openTools(t testing.TB, work string, mode permission.Mode) *Pipeline {
 	t.Helper()
 	s := open(t, Options{Workspace: work})
 	p, err := New(s, tools.NewSet(builtin.All()...), &permission.Policy{Mode: mode})
@@ -272,5 +273,19 @@ func TestACallIsRecordedWhole(t *testing.T) {
 	}
 	if hook.Decision.Behavior != "deny" || hook.Envelope != nil || nothing.Decision.Behavior != "deny" {
 		t.Errorf("%+v, %+v", hook.Decision, nothing.Decision)
+	}
+}
+
+// What the whole way of a small Read costs, with its record.
+func BenchmarkRead(b *testing.B) {
+	work := workspace(b)
+	if err := os.WriteFile(filepath.Join(work, "4k"), bytes.Repeat([]byte("64 bytes, with the newline at the end of them, are this line...\n"), 64), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	p := openTools(b, work, permission.Default)
+	for b.Loop() {
+		if o := p.Run(b.Context(), Use{ID: "use", Name: "Read", Input: json.RawMessage(`{"file_path":"4k"}`)}); o.IsError {
+			b.Fatal(o.Text())
+		}
 	}
 }

@@ -23,8 +23,10 @@ func mcpCommand() *cli.Command {
 			"tools of the session of the directory that it is started in. Every call is decided on by --mode and the rules;\n" +
 			"what is to be asked is asked in the client where it can, or in another terminal: sallyport approve.\n\n" +
 			"Each client has a session of its own: one that comes while another has the workspace's session gets a new\n" +
-			"one, and says so on standard error. See docs/agents.md for the lines that set up clients.",
-		Flags:        agentFlags(),
+			"one, and says so on standard error. See docs/agents.md for the lines that set up clients.\n\n" +
+			"A client that runs without a person (claude -p, codex exec) says no by itself to what it is asked: with\n" +
+			"--elicit=false questions go to sallyport approve in any case.",
+		Flags:        agentFlags(&cli.BoolFlag{Name: "elicit", Value: true, Usage: "ask in the client where it can ask its user (MCP elicitation)"}),
 		BashComplete: completeFlags,
 		Action:       atMost(0, runMCP),
 	}
@@ -47,7 +49,9 @@ func runMCP(c *cli.Context) error {
 	if c.IsSet("answer-within") {
 		within = c.Duration("answer-within")
 	}
-	err = mcpserver.New(r.pipeline, r.queue(within), within).Serve(ctx, os.Stdin, os.Stdout)
+	server := mcpserver.New(r.pipeline, r.queue(within), within)
+	server.InClient = c.Bool("elicit")
+	err = server.Serve(ctx, os.Stdin, os.Stdout)
 	return errors.Join(err, r.close())
 }
 

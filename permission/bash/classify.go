@@ -62,8 +62,11 @@ func (w *walker) known(name string, words []Word, d dirs) verdict {
 	}
 	c := commands()[name]
 	if c == nil {
-		// What is only asked for its version does no more.
-		if len(words) == 2 && words[1].Known && versions[name+" "+words[1].Value] {
+		form := name
+		if len(words) > 1 && words[1].Known {
+			form += " " + words[1].Value
+		}
+		if len(words) <= 2 && forms[form] {
 			return verdict{kind: Neutral}
 		}
 		if kind, ok := others()[name]; ok {

@@ -155,7 +155,7 @@ func (f *flags) flag(a *args, words []Word, i int) (int, error) {
 	word := words[i]
 	s := word.Value
 	unknown := func() error { return fmt.Errorf("%s is not known to be harmless", printable(s)) }
-	if word.Many {
+	if word.Many && !(strings.HasPrefix(s, "--") && strings.Contains(word.prefix(), "=")) {
 		return 0, unknown()
 	}
 	next := func(name string, kind byte) (int, error) {

@@ -11,7 +11,7 @@ import (
 const (
 	gitDiff   = "-puszRaDWwbqctrm -U? -S= -G= -I= -O< -l= -M? -C? -B? -X? --patch --no-patch --unified? --raw --patch-with-raw --indent-heuristic --no-indent-heuristic --minimal --patience --histogram --anchored= --diff-algorithm= --stat? --compact-summary --numstat --shortstat --dirstat? --cumulative --summary --patch-with-stat --name-only --name-status --submodule? --color? --no-color --color-moved? --no-color-moved --color-moved-ws= --word-diff? --word-diff-regex= --color-words? --no-renames --rename-empty --no-rename-empty --check --ws-error-highlight= --full-index --binary --abbrev? --no-abbrev --break-rewrites? --find-renames? --find-copies? --find-copies-harder --irreversible-delete --diff-filter= --find-object= --pickaxe-all --pickaxe-regex --skip-to= --rotate-to= --relative? --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines= --inter-hunk-context= --function-context --exit-code --quiet --no-ext-diff --no-textconv --ignore-submodules? --src-prefix= --dst-prefix= --no-prefix --default-prefix --line-prefix= --ita-invisible-in-index --stat-width= --stat-name-width= --stat-count= --merge-base --cached --staged --no-index --base --ours --theirs --cc --diff-merges= --no-diff-merges --combined-all-paths --root --output-indicator-new= --output-indicator-old= --output-indicator-context="
 	gitLog    = gitDiff + " -# -n= -iEFPg -L= --oneline --graph --no-graph --decorate? --no-decorate --decorate-refs= --decorate-refs-exclude= --clear-decorations --source --mailmap --use-mailmap --no-mailmap --log-size --max-count= --skip= --since= --after= --until= --before= --since-as-filter= --author= --committer= --grep= --grep-reflog= --all-match --invert-grep --regexp-ignore-case --basic-regexp --extended-regexp --fixed-strings --perl-regexp --remove-empty --merges --no-merges --min-parents= --max-parents= --no-min-parents --no-max-parents --first-parent --exclude-first-parent-only --not --all --branches? --tags? --remotes? --glob= --exclude= --exclude-hidden= --reflog --alternate-refs --single-worktree --ignore-missing --cherry-mark --cherry-pick --left-only --right-only --left-right --cherry --walk-reflogs --merge --boundary --simplify-by-decoration --show-pulls --full-history --dense --sparse --simplify-merges --ancestry-path? --date-order --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format= --abbrev-commit --no-abbrev-commit --encoding= --expand-tabs? --no-expand-tabs --notes? --no-notes --show-notes? --relative-date --date= --parents --children --timestamp --show-linear-break? --follow --full-diff"
-	gitRefs   = "--sort= --format= --color? --count= --contains: --no-contains: --merged: --no-merged: --points-at: --ignore-case -i --omit-empty"
+	gitRefs   = "--sort= --format= --color? --no-color --count= --contains: --no-contains: --merged: --no-merged: --points-at: --ignore-case -i --omit-empty"
 	gitConfig = "-lz --get --get-all --get-regexp --get-urlmatch --list --null --name-only --show-origin --show-scope --global --system --local --worktree -f< --file< --blob= --type= --bool --int --bool-or-int --path --expiry-date --includes --no-includes --default="
 )
 
@@ -55,6 +55,12 @@ var gitCommands = sync.OnceValue(func() map[string]gitCommand {
 	add("show-branch", "-ra --all --remotes --current --topo-order --date-order --sparse --more= --list --independent --merge-base --topics --color? --no-color --sha1-name --no-name", nil)
 	add("symbolic-ref", "-q --quiet --short --recurse --no-recurse", atMost(1))
 	add("remote", "-v --verbose", atMost(0))
+	add("remote show", "-n", func(a *args) string {
+		if a.has("n") {
+			return ""
+		}
+		return atMost(0)(a) // it asks the other machine
+	})
 	add("remote get-url", "--all --push", nil)
 	add("reflog", gitLog, func(a *args) string {
 		if why := formats(a); why != "" {
@@ -79,6 +85,9 @@ var gitCommands = sync.OnceValue(func() map[string]gitCommand {
 	add("config", gitConfig, func(a *args) string {
 		if a.has("get", "get-all", "get-regexp", "get-urlmatch", "list", "l") {
 			return ""
+		}
+		if len(a.operands) == 1 && !strings.Contains(a.operands[0].prefix(), ".") {
+			return "without a dot it is no name: edit, unset ..."
 		}
 		return atMost(1)(a)
 	})

@@ -82,8 +82,8 @@ var rows = []row{
 	{"type", List, "free from=none", "-afptP"},
 	{"zcat", Read, "free", "-f --force"},
 	{"bzcat xzcat lzcat zstdcat", Read, "", "-kqv --keep --quiet"},
-	{"gzip", Read, "", "-klqtv --keep --list --quiet --test --verbose"},
-	{"unzip", Read, "from=0", "-lvtqpcZ1"},
+	{"gzip gunzip bzip2 bunzip2 xz unxz", Read, "", "-cdklqtvf123456789 --stdout --to-stdout --decompress --uncompress --keep --force --list --quiet --test --verbose"},
+	{"unzip", Read, "", "-lvtqpcZ1"},
 	{"zipinfo", Read, "", "-12smlvhtTz"},
 	{"nm", Read, "", "-aABCDgnoprSsuv --demangle? --dynamic --defined-only --extern-only --numeric-sort --print-size --size-sort --undefined-only --no-sort --reverse-sort"},
 	{"size", Read, "", "-ABdoxt --format= --radix= --totals --common"},
@@ -102,8 +102,11 @@ var rows = []row{
 	{"times break continue exit return shift dirs", Neutral, "free from=none", "-#"},
 }
 
-// versions are programs that only say which they are.
-var versions = map[string]bool{
+// forms are commands that are read-only as they stand here, and not else: most
+// say which version a program is.
+var forms = map[string]bool{
+	"alias": true, "umask": true, "ulimit -a": true, "kill -l": true, "trap -p": true, "mount": true, "history": true, "dmesg": true, "crontab -l": true, "dpkg -l": true,
+	"tput cols": true, "tput lines": true, "ip addr": true, "ip a": true, "ip route": true, "ip link": true, "ifconfig": true,
 	"python --version": true, "python3 --version": true, "python3 -V": true, "python -V": true, "node --version": true, "node -v": true,
 	"gcc --version": true, "g++ --version": true, "cc --version": true, "clang --version": true, "make --version": true,
 	"bash --version": true, "perl --version": true, "perl -v": true, "ruby --version": true, "php --version": true,
@@ -116,7 +119,7 @@ var kinds = []struct {
 	kind  Kind
 	names string
 }{
-	{Write, "dd truncate install mktemp split csplit patch shred fallocate mkfifo mknod unlink link sync setfattr setfacl chattr rsync zip bzip2 xz zstd gunzip bunzip2 unxz cpio ar strip objcopy ed ex dos2unix unix2dos"},
+	{Write, "dd truncate install mktemp split csplit patch shred fallocate mkfifo mknod unlink link sync setfattr setfacl chattr rsync zip zstd cpio ar strip objcopy ed ex dos2unix unix2dos"},
 	{Inspect, "top htop lsof netstat fuser vmstat iostat pmap lastlog ipcs lsns lsmod dmesg journalctl ip ifconfig"},
 	{Network, "curl wget nc ncat netcat telnet ssh scp sftp ftp ping ping6 dig host nslookup getent traceroute tracepath whois socat nmap aria2c http https lynx w3m links mail sendmail arp route"},
 	{Executes, "eval source . trap python python2 python3 perl ruby node nodejs deno bun php lua tclsh java go cargo rustc gcc g++ cc clang make gmake cmake ninja npm npx yarn pnpm pip pip3 uv poetry mvn gradle dotnet docker podman kubectl gdb lldb man info less more most vi vim nvim emacs nano parallel expect screen tmux at batch crontab systemctl service ld ldd dc m4 tclsh awka rpm dpkg apt apt-get yum dnf brew snap sh bash dash zsh ksh ash csh tcsh fish"},
@@ -151,8 +154,10 @@ var commands = sync.OnceValue(func() map[string]*command {
 			table[name] = c
 		}
 	}
-	for name, check := range checks {
-		table[name].check = check
+	for names, check := range checks {
+		for name := range strings.FieldsSeq(names) {
+			table[name].check = check
+		}
 	}
 	return table
 })
@@ -177,16 +182,20 @@ var checks = map[string]func(a *args) string{
 		}
 		return ""
 	},
-	"gzip": func(a *args) string {
-		if !a.has("l", "list", "t", "test") {
-			return "it changes files but with -l or -t"
-		}
-		return ""
-	},
+	"gzip gunzip bzip2 bunzip2 xz unxz": packs,
 	"unzip": func(a *args) string {
 		if !a.has("l", "v", "t", "p", "c", "Z") {
 			return "it writes files but with -l, -v, -t, -p or -Z"
 		}
 		return ""
 	},
+}
+
+// packs is for commands that replace files, but with flags that send them to the
+// output, or only look.
+func packs(a *args) string {
+	if a.has("c", "stdout", "to-stdout") || a.has("l", "list", "t", "test") && !a.has("d", "decompress", "uncompress") {
+		return ""
+	}
+	return "it changes files but with -c, -l or -t"
 }

@@ -2,6 +2,7 @@ package bash
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -44,6 +45,9 @@ var writers = sync.OnceValue(func() map[string]subject {
 			v.open = v.open || a.unsure
 			for _, f := range a.files {
 				v.read(f, d, false)
+			}
+			if r.name == "tee" && err == nil && !slices.ContainsFunc(a.operands, func(op Word) bool { return !op.Known || op.Value != "/dev/null" }) {
+				return verdict{kind: Neutral}
 			}
 			a.moves = r.name == "mv"
 			r.paths(&v, a, d)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/sallyport/sallyport/internal/version"
 	"github.com/sallyport/sallyport/permission"
@@ -27,27 +28,49 @@ import (
 
 // A Server serves one client.
 type Server struct {
+	// InClient says that the client is asked where it can ask its user; New sets
+	// it. A client that nobody watches may say that it can, and say no by itself.
+	InClient bool
+
 	pipeline *pipeline.Pipeline
 	server   *mcp.Server
 	// other is asked where the client cannot ask, which has within to answer.
 	other  permission.Prompter
 	within time.Duration
 	uses   atomic.Uint64
+	room   *semaphore.Weighted // for calls, in bytes
 
 	mu       sync.Mutex
+	serving  context.Context // the connection does not end calls by itself
+	calls    sync.WaitGroup  // those that run; none is added once serving has ended
 	client   *mcp.ServerSession
 	progress map[string]func(json.RawMessage) // of the uses that run now
 }
+
+// What a client can have in memory, in bytes. A message that is longer ends the
+// connection; of a call that finds no room the model is told.
+const (
+	mostMessage = 16 << 20
+	mostCalls   = 64 << 20
+	perCall     = 64 << 10 // beside its input
+)
+
+// versions are those of the protocol in which a server can ask its client
+// something while a call waits. From 2026-07-28 on it cannot: a client that knows
+// both falls back to the older ones.
+var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
 // New returns a server of a pipeline's tools, whose prompter it becomes: it asks
 // by elicitation where the client has that, and otherwise asks other, which may
 // be nil. A question to the client waits for within; 0 is for ever.
 func New(p *pipeline.Pipeline, other permission.Prompter, within time.Duration) *Server {
-	s := &Server{pipeline: p, other: other, within: within, progress: make(map[string]func(json.RawMessage))}
+	s := &Server{InClient: true, pipeline: p, other: other, within: within, room: semaphore.NewWeighted(mostCalls), progress: make(map[string]func(json.RawMessage))}
 	p.Prompter, p.Progress = s, s.report
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "sallyport", Title: "Sallyport", Version: version.Version}, &mcp.ServerOptions{
 		Instructions: fmt.Sprintf("These tools act in a sealed session over %s: there is no network, and what they change stays in the session %q "+
 			"until a person lets it out with sallyport apply. A call may be denied; the reason says what to do.", p.Context.Workspace, p.Context.Session),
+		Capabilities:              &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		SupportedProtocolVersions: versions,
 	})
 	s.server.AddReceivingMiddleware(s.middleware)
 	for _, t := range p.Tools.All() {
@@ -56,20 +79,32 @@ func New(p *pipeline.Pipeline, other permission.Prompter, within time.Duration) 
 	return s
 }
 
-// Serve speaks to the client at the other end of a stream until it hangs up or
-// ctx ends. Both are closed.
+// Serve speaks to the client at the other end of a stream until it hangs up, says
+// what is no message, or ctx ends. No call runs any more when it returns, and both
+// are closed.
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	client, err := s.server.Connect(ctx, &mcp.IOTransport{Reader: in, Writer: out}, nil)
+	s.mu.Lock()
+	s.serving = ctx
+	client, err := s.server.Connect(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: mostMessage}, nil)
+	s.client = client
+	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.client = client
-	s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { client.Close() })
-	defer stop()
-	if err := client.Wait(); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("the client: %w", err)
+	ended := make(chan error, 1)
+	go func() { ended <- client.Wait() }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		// A client that does not read what it is told holds up the connection, but
+		// not the calls.
+		go client.Close()
+		s.mu.Lock() // a call that had come by now is counted
+		s.mu.Unlock()
+		s.calls.Wait()
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("the client's messages: %w", err)
 	}
 	return nil
 }
@@ -86,8 +121,8 @@ func describe(t *tools.Tool) *mcp.Tool {
 	return &mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema, Annotations: hints}
 }
 
-// middleware notes who the client is, and answers calls of tools that there are
-// not with what a model can act on.
+// middleware answers calls of tools that there are not with what a model can act
+// on.
 func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if r, ok := req.(*mcp.CallToolRequest); ok {
@@ -99,8 +134,29 @@ func (s *Server) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
+// begin counts a call, whose context ends with the connection or with the server.
+func (s *Server) begin(ctx context.Context, size int64) (_ context.Context, end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.serving.Err() != nil {
+		return nil, nil, pipeline.ErrAborted
+	}
+	if !s.room.TryAcquire(size) {
+		return nil, nil, errors.New("too many calls wait at once: this one did not run; make it again when others have ended")
+	}
+	s.calls.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.serving, cancel)
+	return ctx, func() { stop(); cancel(); s.room.Release(size); s.calls.Done() }, nil
+}
+
 // call runs one call.
 func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	ctx, end, err := s.begin(ctx, int64(perCall+len(req.Params.Arguments)))
+	if err != nil {
+		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Error()}}}, nil
+	}
+	defer end()
 	use := pipeline.Use{ID: fmt.Sprintf("mcp-%d", s.uses.Add(1)), Name: req.Params.Name, Input: req.Params.Arguments}
 	use.By = principal(req.Session)
 	if token := req.Params.GetProgressToken(); token != nil {
@@ -145,38 +201,26 @@ func principal(client *mcp.ServerSession) *audit.Principal {
 		return p
 	}
 	if init := client.InitializeParams(); init != nil && init.ClientInfo != nil {
-		p.Client, p.Version = bounded(init.ClientInfo.Name, mostName), bounded(init.ClientInfo.Version, mostName)
+		p.Client, p.Version = bounded(init.ClientInfo.Name), bounded(init.ClientInfo.Version)
 	}
 	return p
 }
 
-// Bounds of what a client says, in bytes.
-const (
-	mostName = 200
-	mostWhy  = 4 << 10
-)
-
-// bounded is the beginning of a text.
-func bounded(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "")
-}
+func bounded(s string) string { return strings.ToValidUTF8(s[:min(len(s), 200)], "") }
 
 // Ask implements [permission.Prompter].
 func (s *Server) Ask(ctx context.Context, p *permission.Prompt) (permission.Answer, error) {
 	s.mu.Lock()
 	client := s.client
 	s.mu.Unlock()
-	if canElicit(client) {
+	if s.InClient && canElicit(client) {
 		inTime, stop := ctx, func() {}
 		if s.within > 0 {
 			inTime, stop = context.WithTimeout(ctx, s.within)
 		}
 		defer stop()
 		answer, err := elicit(inTime, client, p)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || errors.Is(err, errDismissed) {
 			return answer, err
 		}
 		if inTime.Err() != nil {
@@ -205,15 +249,17 @@ const (
 	no         = "no"
 )
 
+// mostWhy is how much of what a person has to say the model is told, in bytes.
+const mostWhy = 4 << 10
+
 // elicit asks by the client.
-func elicit(ctx context.Context, client *mcp.ServerSession, prompt *permission.Prompt) (permission.Answer, error) {
-	p := approval.Bounded(prompt)
+func elicit(ctx context.Context, client *mcp.ServerSession, p *permission.Prompt) (permission.Answer, error) {
 	choices := []any{yes, no}
 	if p.Rule != "" {
 		choices = []any{yes, yesSession, no}
 	}
 	got, err := client.Elicit(ctx, &mcp.ElicitParams{
-		Message: question(&p),
+		Message: question(p),
 		RequestedSchema: map[string]any{
 			"type": "object",
 			"properties": map[string]any{
@@ -227,34 +273,50 @@ func elicit(ctx context.Context, client *mcp.ServerSession, prompt *permission.P
 		return permission.Answer{}, err
 	}
 	a := permission.Answer{By: "elicitation"}
-	if got.Action != "accept" {
+	switch got.Action {
+	case "accept":
+	case "decline":
 		return a, nil
+	case "cancel":
+		return a, errDismissed
+	default:
+		return a, fmt.Errorf("the client's answer is %q", got.Action)
 	}
 	why, _ := got.Content["why"].(string)
-	a.Why = bounded(why, mostWhy)
+	a.Why = strings.ToValidUTF8(why[:min(len(why), mostWhy)], "")
 	switch got.Content["answer"] {
 	case yes:
 		a.Allow = true
 	case yesSession:
 		a.Allow, a.Session = true, p.Rule != ""
+	case no:
+	default:
+		return a, errors.New("the client's answer says neither yes nor no")
 	}
 	return a, nil
 }
 
-// question is a prompt that is bounded as a text. What a model sent has nothing in it that
-// could act on a terminal, and stands further right than what is said of it:
-// it cannot pass for that.
-func question(p *permission.Prompt) string {
+// errDismissed is a question that was shown and left.
+var errDismissed = errors.New("the question was dismissed in the client: nobody said yes or no")
+
+// question is a prompt in words. What comes from the agent stands behind a word of
+// ours or a bar: it cannot be taken for what sallyport says.
+func question(prompt *permission.Prompt) string {
+	p := approval.Bounded(prompt)
 	text := &strings.Builder{}
-	fmt.Fprintf(text, "Allow %s?\n%s\n", changeset.Printable(p.Title), changeset.Printable(p.Reason))
+	fmt.Fprintf(text, "Allow %s?\nwhy it is asked: %s\n", changeset.Printable(p.Title), changeset.Printable(p.Reason))
 	for _, section := range p.Sections {
 		fmt.Fprintf(text, "\n%s:\n", changeset.Printable(section.Title))
 		for line := range strings.SplitSeq(strings.TrimSuffix(section.Text, "\n"), "\n") {
-			fmt.Fprintf(text, "  | %s\n", changeset.Printable(line))
+			parts := strings.Split(line, "\t")
+			for i := range parts {
+				parts[i] = changeset.Printable(parts[i])
+			}
+			fmt.Fprintf(text, "    | %s\n", strings.Join(parts, "\t"))
 		}
 	}
 	if p.Rule != "" {
-		fmt.Fprintf(text, "\n%q allows %s until the session ends.\n", yesSession, changeset.Printable(p.Rule))
+		fmt.Fprintf(text, "\n%q would allow: %s\n", yesSession, changeset.Printable(p.Rule))
 	}
 	return text.String()
 }

@@ -129,6 +129,7 @@ func runTest(dir, rel, binary, run string) ([]byte, error) {
 		"HOME=" + home, "USER=tester", "TMPDIR=" + filepath.Join(dir, "tmp"),
 		"GOCACHE=" + filepath.Join(home, "gocache"), "GOFLAGS=-mod=mod", "GOPROXY=off",
 		"SALLYPORT_TEST_BIN=" + filepath.Join(dir, "bin"), "SALLYPORT_TEST_UNIX=" + filepath.Join(dir, "unix"),
+		"SALLYPORT_TEST_CLIENTS=" + os.Getenv("SALLYPORT_TEST_CLIENTS"),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	return cmd.CombinedOutput()

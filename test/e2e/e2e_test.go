@@ -85,6 +85,9 @@ func conditions(bin string) func(string) (bool, error) {
 			return os.Geteuid() == 0, nil
 		case "limits": // memory and processes can be limited here
 			return limits()
+		case "inspector": // a client of the Model Context Protocol is here
+			path, err := sallytest.Client(inspector)
+			return path != "", err
 		}
 		return false, fmt.Errorf("unknown condition %q", cond)
 	}
@@ -114,6 +117,10 @@ func canLimit(bin string) (bool, error) {
 	}
 }
 
+// inspector is the client of another make that scripts drive sallyport mcp by:
+// @modelcontextprotocol/inspector.
+const inspector = "mcp-inspector"
+
 func setup(env *testscript.Env, bin string) error {
 	home := filepath.Join(env.WorkDir, "home")
 	if err := os.MkdirAll(home, 0o755); err != nil {
@@ -125,6 +132,15 @@ func setup(env *testscript.Env, bin string) error {
 	own := filepath.Join(env.WorkDir, ".bin")
 	if err := linkAsker(own); err != nil {
 		return err
+	}
+	client, err := sallytest.Client(inspector)
+	if err != nil {
+		return err
+	}
+	if client != "" {
+		if err := os.Symlink(client, filepath.Join(own, inspector)); err != nil {
+			return err
+		}
 	}
 	env.Setenv("PATH", own+":"+bin+":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")

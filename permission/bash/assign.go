@@ -1,0 +1,153 @@
+package bash
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// assignment walks an assignment. It reports whether it is free: it changes no
+// command's meaning.
+func (w *walker) assignment(a *syntax.Assign, d dirs, prefix bool) bool {
+	if a.Value != nil {
+		w.pattern(a.Value, d)
+	}
+	if a.Index != nil {
+		w.arith(a.Index, d)
+	}
+	if a.Array != nil {
+		for _, e := range a.Array.Elems {
+			if e.Index != nil {
+				w.arith(e.Index, d)
+			}
+			w.pattern(e.Value, d)
+		}
+	}
+	if a.Name == nil {
+		w.note("it sets a variable whose name is not known")
+		return false
+	}
+	name := a.Name.Value
+	if harmlessVariables[name] || !prefix && w.assign(name) || harmlessValue(name, a.Value) {
+		return true
+	}
+	// It is of the shell, and of how it splits words: no split word is known.
+	if name == "IFS" && !prefix && a.Array == nil && a.Index == nil {
+		return true
+	}
+	w.note("it sets " + name + ", which may change what commands do")
+	return false
+}
+
+// harmlessVariables change how output looks, and nothing else.
+var harmlessVariables = map[string]bool{
+	"TZ": true, "NO_COLOR": true, "FORCE_COLOR": true, "CLICOLOR": true, "CLICOLOR_FORCE": true, "COLUMNS": true, "LINES": true,
+}
+
+// harmlessValue knows variables that change nothing with such a value: locales
+// in which each byte of ASCII is itself, pagers that do not page.
+func harmlessValue(name string, x *syntax.Word) bool {
+	value, ok := literal(x)
+	if !ok {
+		return false
+	}
+	switch name {
+	case "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "LANG", "LANGUAGE":
+		value = strings.ToLower(value)
+		return value == "" || value == "c" || value == "posix" || !strings.Contains(value, "/") && (strings.HasSuffix(value, ".utf-8") || strings.HasSuffix(value, ".utf8"))
+	case "PAGER", "GIT_PAGER":
+		return value == "cat"
+	case "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT":
+		return value == "0"
+	case "TERM":
+		return value == "dumb"
+	}
+	return false
+}
+
+// literal is the value of a word that has no expansions; no word is "".
+func literal(x *syntax.Word) (string, bool) {
+	v := valuer{known: true}
+	if x == nil {
+		return "", true
+	}
+	for _, part := range x.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit:
+			v.known = v.known && !strings.ContainsAny(p.Value, `\~`)
+			v.literal(p.Value)
+		case *syntax.SglQuoted:
+			v.known = v.known && !p.Dollar
+			v.literal(p.Value)
+		case *syntax.DblQuoted:
+			text, ok := literal(&syntax.Word{Parts: p.Parts})
+			v.known = v.known && ok && !p.Dollar
+			v.literal(text)
+		default:
+			return "", false
+		}
+	}
+	return v.value.String(), v.known
+}
+
+// assign reports whether a variable may be given any value: it means nothing to
+// the shell or to a program.
+func (w *walker) assign(name string) bool {
+	return isName(name) && (freeName(name) || harmlessVariables[name])
+}
+
+// freeName reports whether a name is of the shell's own variables by convention:
+// none that a program looks at.
+func freeName(name string) bool {
+	switch name {
+	case "_", "histchars", "auto_resume", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy":
+		return false
+	}
+	return strings.ToLower(name) == name || len(name) == 1 || ownNames[name]
+}
+
+// ownNames are names in capitals that scripts give to what is their own.
+var ownNames = map[string]bool{
+	"FILE": true, "FILES": true, "DIR": true, "DIRS": true, "NAME": true, "LINE": true, "COUNT": true, "TOTAL": true,
+	"RESULT": true, "OUT": true, "OUTPUT": true, "PATTERN": true, "BRANCH": true, "COMMIT": true, "START": true, "END": true, "BASE": true,
+}
+
+func isName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c != '_' && !(c|0x20 >= 'a' && c|0x20 <= 'z') && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// decl walks export, declare and their like.
+func (w *walker) decl(c *syntax.DeclClause, d dirs) {
+	free := true
+	words := []Word{lit(c.Variant.Value)}
+	for _, a := range c.Args {
+		switch {
+		case a.Naked && a.Name == nil:
+			word := w.word(a.Value, d)
+			words = append(words, word)
+			free = free && word.Known && (word.Value == "-r" || word.Value == "-a" || word.Value == "-A" || word.Value == "-p")
+		case a.Naked:
+			words = append(words, lit(a.Name.Value))
+			free = free && w.assign(a.Name.Value) && a.Index == nil
+		default:
+			words = append(words, Word{Value: a.Name.Value + "=" + Any})
+			free = w.assignment(a, d, c.Variant.Value == "export") && free
+		}
+	}
+	switch c.Variant.Value {
+	case "export", "declare", "local", "readonly", "typeset":
+	default:
+		free = false
+	}
+	p := Part{Text: w.text(c), Words: words, Command: words, Kind: Neutral, ReadOnly: free, Assigns: !free}
+	if !free {
+		p.Kind, p.Why = Unknown, c.Variant.Value+" sets variables that may change what commands do"
+	}
+	w.add(p)
+}
