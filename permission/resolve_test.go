@@ -201,6 +201,18 @@ func TestResolve(t *testing.T) {
 		{"acceptEdits :: Bash touch src/link/x", Ask},
 		{"acceptEdits :: Bash touch ../x", Ask},
 		{"acceptEdits :: Bash touch $X", Ask},
+		// src/link is a link: what is above it is not src.
+		{"acceptEdits :: Bash echo x > src/link/../a.go", Ask},
+		{"acceptEdits :: Bash cd src/link && echo x > ../a.go", Ask},
+		{"acceptEdits :: Bash touch src/link/../a.go", Ask},
+		{"acceptEdits :: Bash cd src/link && cd .. && touch a.go", Ask},
+		{"allow Edit(/src/*.go) :: Bash echo x > src/link/../a.go", Ask},
+		{"allow Edit(/src/*.go) :: Bash echo x > ./src/a.go", Allow},
+		{"deny Edit(//etc/**) :: bypassPermissions :: Bash echo x > src/link/../a.go", Ask},
+		{"deny Edit(/src/**) :: bypassPermissions :: Bash echo x > sub/../src/a.go", Deny},
+		{"deny Read(//passwd) :: Bash cat src/link/../passwd", Ask},
+		{"deny Read(//passwd) :: Bash cat < src/link/../passwd", Ask},
+		{"allow Bash :: Bash echo x > sub/../.git/hooks/pre-commit", Ask},
 		{"acceptEdits :: Bash touch x; make", Ask},
 		{"dontAsk :: Write a.go", Deny},
 

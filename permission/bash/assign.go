@@ -65,7 +65,8 @@ func harmlessValue(name string, x *syntax.Word) bool {
 	return false
 }
 
-// literal is the value of a word that has no expansions; no word is "".
+// literal is the value of a word that has no expansions, as of an assignment:
+// its letters of patterns are letters. No word is "".
 func literal(x *syntax.Word) (string, bool) {
 	v := valuer{known: true}
 	if x == nil {
@@ -74,15 +75,25 @@ func literal(x *syntax.Word) (string, bool) {
 	for _, part := range x.Parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			v.known = v.known && !strings.ContainsAny(p.Value, `\~`)
-			v.literal(p.Value)
+			v.known = v.known && !strings.Contains(p.Value, "~")
+			v.literal(unescape(p.Value))
 		case *syntax.SglQuoted:
-			v.known = v.known && !p.Dollar
-			v.literal(p.Value)
-		case *syntax.DblQuoted:
-			text, ok := literal(&syntax.Word{Parts: p.Parts})
-			v.known = v.known && ok && !p.Dollar
+			text := p.Value
+			if p.Dollar {
+				var ok bool
+				text, ok = ansiC(text)
+				v.known = v.known && ok
+			}
 			v.literal(text)
+		case *syntax.DblQuoted:
+			v.known = v.known && !p.Dollar
+			for _, q := range p.Parts {
+				l, ok := q.(*syntax.Lit)
+				if !ok {
+					return "", false
+				}
+				v.literal(unescapeQuoted(l.Value))
+			}
 		default:
 			return "", false
 		}
@@ -137,7 +148,7 @@ func (w *walker) decl(c *syntax.DeclClause, d dirs) {
 			free = free && w.assign(a.Name.Value) && a.Index == nil
 		default:
 			words = append(words, Word{Value: a.Name.Value + "=" + Any})
-			free = w.assignment(a, d, c.Variant.Value == "export") && free
+			free = w.assignment(a, d, c.Variant.Value == "export") && (c.Variant.Value == "export" || !mayBeArray(a)) && free
 		}
 	}
 	switch c.Variant.Value {
@@ -150,4 +161,25 @@ func (w *walker) decl(c *syntax.DeclClause, d dirs) {
 		p.Kind, p.Why = Unknown, c.Variant.Value+" sets variables that may change what commands do"
 	}
 	w.add(p)
+}
+
+// mayBeArray reports whether the value of a variable that is declared may be
+// text in parentheses: of an array such a text is evaluated, though it is quoted.
+func mayBeArray(a *syntax.Assign) bool {
+	if a.Array != nil || a.Value == nil {
+		return false
+	}
+	for i := range a.Value.Parts {
+		if begins, ok := literal(&syntax.Word{Parts: a.Value.Parts[:i+1]}); ok && begins != "" {
+			return begins[0] == '('
+		}
+	}
+	text, ok := literal(a.Value)
+	if ok {
+		return false // it is empty
+	}
+	if q, is := a.Value.Parts[0].(*syntax.DblQuoted); is && len(q.Parts) > 0 && !q.Dollar {
+		text, ok = literal(&syntax.Word{Parts: q.Parts[:1]})
+	}
+	return !ok || text == "" || text[0] == '('
 }

@@ -229,15 +229,22 @@ func numbers(f *syntax.File) map[string]bool {
 			if len(n.Args) == 0 {
 				break
 			}
-			switch n.Args[0].Lit() {
+			name, ok := literal(n.Args[0])
+			if !ok {
+				name = ""
+			}
+			switch name {
 			case "", "read", "printf", "mapfile", "readarray", "getopts", "unset", "wait", "command", "builtin":
 				for _, arg := range n.Args[1:] {
-					syntax.Walk(arg, func(n syntax.Node) bool {
-						if l, ok := n.(*syntax.Lit); ok {
-							set(strings.TrimLeft(l.Value, "-"), false)
-						}
-						return true
-					})
+					// A word that is not known makes none of these read-only.
+					text, _ := literal(arg)
+					set(text, false)
+					if !strings.HasPrefix(text, "-") {
+						continue
+					}
+					for i := range text { // a name that is attached to its flag
+						set(text[i:], false)
+					}
 				}
 			}
 		case *syntax.Redirect:

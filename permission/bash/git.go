@@ -139,7 +139,7 @@ var gitKinds = map[string]Kind{
 
 // git has a table of its own. Options before its command that leave it what it
 // is: another directory, no pager.
-func git(_ *walker, all []Word, d dirs) verdict {
+func git(w *walker, all []Word, d dirs) verdict {
 	args := all[1:]
 	for len(args) > 0 {
 		s := args[0].Value
@@ -154,7 +154,7 @@ func git(_ *walker, all []Word, d dirs) verdict {
 			case !args[1].Known:
 				d = nil
 			case args[1].Value != "":
-				d = d.resolve(args[1].Value)
+				d = w.chdir(d, args[1].Value)
 			}
 			args = args[2:]
 			continue

@@ -91,11 +91,31 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 
 func TestPathsAreThoseOfTheDirectoryTheCommandRunsIn(t *testing.T) {
 	for src, want := range map[string][]string{
-		"cat f ~/g /etc/passwd":              {"read /workspace/f", "read /home/user/g", "read /etc/passwd"},
-		"cd src && cat f":                    {"read /workspace/src/f"},
-		"cd src; cat f":                      {"read /workspace/f", "read /workspace/src/f"},
-		"(cd src; ls); cat f":                {"read /workspace", "read /workspace/src", "read /workspace/f"}, // of ls: either
-		"cd /x && cd y && cat ../f":          {"read /x/f"},
+		"cat f ~/g /etc/passwd":    {"read /workspace/f", "read /home/user/g", "read /etc/passwd"},
+		"cd src && cat f":          {"read /workspace/src/f"},
+		"cd src; cat f":            {"read /workspace/f", "read /workspace/src/f"},
+		"(cd src; ls); cat f":      {"read /workspace", "read /workspace/src", "read /workspace/f"}, // of ls: either
+		"cd .. && cat w/../f ../g": {"read /f", "read /g", "open"},
+		// Where what is gone up from may be a link, the name is not all that it may be.
+		"cd /x && cd y && cat ../f":          {"read /x/f", "open"},
+		"cat link/../f":                      {"read /workspace/f", "open"},
+		"cat ./../f .././../g":               {"read /f", "read /g"},
+		"cat /x/../f":                        {"read /f", "open"},
+		"cat ~/../f":                         {"read /home/f", "open"},
+		"cat link/../*.go":                   {"glob /workspace/*.go", "open"},
+		"cd link && cat ../*.go":             {"glob /workspace/*.go", "open"},
+		"cd link/.. && cat f":                {"open"},
+		"cd link && cd .. && cat f":          {"open"},
+		"cd ~ && cat ../f":                   {"read /home/f", "open"},
+		"cd /workspace && cat ../f":          {"read /f"},
+		"cd .. && cd workspace && cat ../f":  {"read /f"},
+		"cd link && touch ../f":              {"write /workspace/f", "open"},
+		"touch link/../f":                    {"write /workspace/f", "open"},
+		"cp a link/..":                       {"read /workspace/a tree", "write /workspace", "write /workspace/a tree", "open"},
+		"cp -r .. b/c":                       {"read / tree", "write /workspace/b/c", "write /workspace/b/c tree"},
+		"sed -i s/a/b/ link/../f":            {"write /workspace/f", "open"},
+		"git -C link diff -- ../f":           {"read /workspace/f tree", "open"},
+		"git -C link/.. diff -- f":           {"open"},
 		"cd \"$x\" && cat f":                 {"open"},
 		"cd $x; cat /f":                      {"read /f"},
 		"cd - && cat f":                      {"open"},
@@ -146,7 +166,12 @@ func TestRedirectionsSayWhatTheyOpen(t *testing.T) {
 	for src, want := range map[string]string{
 		"ls > f":               "write [/workspace/f]",
 		"cat < f":              "read [/workspace/f]",
-		"cd src && ls >> ../f": "write [/workspace/f]",
+		"ls > ../f":            "write [/f]",
+		"cd src && ls >> ../f": "write [/workspace/f]write []", // src may be a link
+		"ls > link/../f":       "write [/workspace/f]write []",
+		"cat < link/../f":      "read [/workspace/f]read []",
+		"cat < link/../*":      "read [/workspace/*]read []",
+		"cd link; ls > ../f":   "write [/f /workspace/f]write []",
 		"cd src; ls > f":       "write [/workspace/f /workspace/src/f]",
 		"ls > \"$x\"":          "write []",
 		"sudo sh -c 'ls > f'":  "write [/workspace/f]",
@@ -167,6 +192,7 @@ func TestWhatChangesFilesAndNoMore(t *testing.T) {
 	for src, want := range map[string]bool{
 		"mkdir a": true, "rm -rf a": true, "cp a b": true, "mv a b": true, "ln a b": true, "ln -s a b": true, "touch a": true, "rmdir a": true, "sed -i s/a/b/ f": true,
 		"mkdir $x": false, "rm *": false, "rm \"$x\"": false, "ln -s ../a b": false, "cp --foo a b": false, "sed -i.bak s/a/b/ f": false, "sed -i 's/a/b/w g' f": false, "sed -i e f": false, "sed -i s/a/b/ $x": false,
+		"touch ../a": true, "touch link/../a": false, "rm -r link/..": false, "cp link/../a b": false, "mv a link/../b": false, "sed -i s/a/b/ link/../f": false,
 		"chmod +x a": false, "ls": false, "tee a": false, "foo": false,
 	} {
 		s := bash.Parse(src, inWorkspace)

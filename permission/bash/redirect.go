@@ -44,7 +44,7 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 		w.note("a redirection that is not known: " + source)
 		write = true
 	}
-	out := Redirect{Source: source, Write: write}
+	out, certain := Redirect{Source: source, Write: write}, true
 	switch {
 	case target.Known && isNetwork(target.Value):
 		w.note("it opens a network connection: " + source)
@@ -54,9 +54,9 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 			w.reopens.sink = w.reopens.sink || target.Value != "/dev/null"
 			return
 		}
-		out.Paths = d.resolve(target.Value)
+		out.Paths, certain = d.resolve(target.Value)
 	case target.glob != "" && !target.Splits:
-		out.Globs = d.resolve(target.glob)
+		out.Globs, certain = d.resolve(target.glob)
 		if strings.HasPrefix(target.Value, "/") && mayBeNetwork(target.prefix()) {
 			w.note("a redirection to what is not known: " + source)
 		}
@@ -66,6 +66,9 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 		}
 	}
 	w.script.Redirects = append(w.script.Redirects, out)
+	if !certain && len(out.Paths)+len(out.Globs) > 0 {
+		w.script.Redirects = append(w.script.Redirects, Redirect{Source: source, Write: out.Write})
+	}
 }
 
 // isDescriptor reports whether a word after >& or <& is no file.

@@ -35,7 +35,9 @@ const (
 
 // An Env is what is known of where a command would run.
 type Env struct {
-	Dir  string // the working directory, absolute; "" when it is not known
+	// Dir is the working directory, absolute, clean and without symbolic links in
+	// it; "" when it is not known.
+	Dir  string
 	Home string // of ~ and $HOME; "" when it is not known
 }
 
@@ -63,7 +65,8 @@ type Part struct {
 	Kind           Kind
 	ReadOnly       bool
 	Why            string // it is not read-only
-	// Paths are what it touches; Open says that there may be others.
+	// Paths are what it touches; Open says that there may be others, and that a path
+	// which goes up (a/../b) may lead elsewhere: a may be a symbolic link.
 	Paths []Path
 	Open  bool
 	// Globs are patterns of paths that it reads, absolute, where its words are such.
@@ -85,7 +88,9 @@ type Path struct {
 	Tree  bool // and all below
 }
 
-// A Redirect is a file that a redirection opens.
+// A Redirect is a file that a redirection opens. One whose path goes up from what
+// may be a symbolic link is given twice: as what its name says, and as a file that
+// is not known.
 type Redirect struct {
 	Source string
 	Write  bool
@@ -123,12 +128,12 @@ var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant
 // limits, makes a Script with Bad set.
 func Parse(src string, env Env) *Script {
 	s := &Script{Source: src}
-	var dirs []string
-	if env.Dir != "" {
-		dirs = []string{env.Dir}
-	}
 	w := &walker{script: s, env: env}
-	w.source(src, dirs)
+	var d dirs
+	if env.Dir != "" {
+		d = dirs{w.dir(env.Dir)}
+	}
+	w.source(src, d)
 	if w.reopens.sink && w.reopens.odd {
 		w.note("/dev/stdout may be a file that was opened to be read")
 	}

@@ -211,7 +211,7 @@ func (w *walker) param(v *valuer, p *syntax.ParamExp, d dirs, quoted bool) {
 			value, ok = w.env.Home, w.env.Home != "" && !w.assigned("HOME")
 		case "PWD":
 			if len(d) == 1 && !w.assigned("PWD") {
-				value, ok = d[0], true
+				value, ok = d[0].name, true
 			}
 		}
 		if ok && (quoted || !strings.ContainsAny(value, " \t\n*?[\\")) && !w.assigned("IFS") {
@@ -265,6 +265,21 @@ func (w *walker) sets(name string) bool {
 		}
 		return true
 	}
+}
+
+// unescape takes off the backslashes of what is not quoted.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+			if s[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }
 
 // unescapeQuoted takes off the backslashes that mean something in double quotes.

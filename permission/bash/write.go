@@ -122,7 +122,11 @@ func (v *verdict) into(sources []Word, to Word, d dirs) {
 			v.open = true
 			continue
 		}
-		v.write(lit(path.Join(to.Value, path.Base(s.Value))), d, true)
+		name := path.Base(s.Value)
+		if name == ".." {
+			name = "" // what is in it goes to the directory itself
+		}
+		v.write(lit(path.Join(to.Value, name)), d, true)
 	}
 }
 
