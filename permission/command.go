@@ -86,7 +86,7 @@ func (p *commandPattern) hits(words []bash.Word) certainty {
 
 // spellings are the ways in which a rule may have a command: with its words
 // quoted or not, the program by its path or by its name, git without the options
-// that stand before its command.
+// that stand before its command, what is expanded to several words or to none.
 func spellings(words []bash.Word) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		if len(words) == 0 {
@@ -98,6 +98,9 @@ func spellings(words []bash.Word) func(yield func(string) bool) {
 			}
 			plain, quoted := joined(words), quoted(words)
 			if !yield(plain) || quoted != plain && !yield(quoted) {
+				return
+			}
+			if slices.ContainsFunc(words, mayVanish) && !yield(closed(words)) {
 				return
 			}
 		}
@@ -139,6 +142,22 @@ func joined(words []bash.Word) string {
 	var b strings.Builder
 	for i, w := range words {
 		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(w.Value)
+	}
+	return b.String()
+}
+
+// mayVanish reports whether nothing may be left of a word when it is expanded.
+func mayVanish(w bash.Word) bool { return w.Splits && strings.Trim(w.Value, bash.Any) == "" }
+
+// closed joins words without the blanks around those of which nothing may be
+// left.
+func closed(words []bash.Word) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 && !mayVanish(w) && !mayVanish(words[i-1]) {
 			b.WriteByte(' ')
 		}
 		b.WriteString(w.Value)

@@ -47,8 +47,9 @@ type Request struct {
 	// Input are the call's fields as they were sent, for rules about tools that
 	// are known by name only.
 	Input map[string]any
-	// Links tells where paths lead when every link is followed, for those that a
-	// command writes; nil when that cannot be told: then no rule allows them.
+	// Links tells where paths lead when every link is followed, for those of a
+	// command that this matters of; nil when that cannot be told: then no rule
+	// allows writing them.
 	Links func(paths []string) ([]string, error)
 	// Check is the tool's own word, Hook that of the user's hooks; their zero
 	// value is no objection.

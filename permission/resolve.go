@@ -21,6 +21,23 @@ import (
 //  5. the call is read-only;
 //  6. what the mode says.
 func (p *Policy) Resolve(r Request) *Decision {
+	if look := r.Links; look != nil {
+		// The rule that is offered is judged by what the call was.
+		type answer struct {
+			real []string
+			err  error
+		}
+		known := make(map[string]answer)
+		r.Links = func(paths []string) ([]string, error) {
+			key := strings.Join(paths, "\x00")
+			a, ok := known[key]
+			if !ok {
+				a.real, a.err = look(paths)
+				known[key] = a
+			}
+			return a.real, a.err
+		}
+	}
 	d := p.resolve(&r)
 	if d.Behavior == Ask {
 		d.Rule = p.minimal(&r)
@@ -68,6 +85,9 @@ type consideration struct {
 	policy *Policy
 	*Request
 	script *bash.Script // of a command
+	// leads are where paths of a command lead, links followed; one that is not in
+	// it was not looked up.
+	leads map[string]string
 
 	readOnly bool
 	why      string // it is not allowed by itself
@@ -94,6 +114,7 @@ func (p *Policy) consider(r *Request) *consideration {
 			c.why += ", which is outside of the workspace"
 		}
 	}
+	c.followLinks()
 	if r.Hook.Answer != "" {
 		c.say(r.Hook.Answer, "hook", "", "", reasonOr(r.Hook.Reason, "a hook's answer"))
 	}
@@ -238,7 +259,7 @@ func (c *consideration) hitOne(r *Rule, path Path) certainty {
 	switch {
 	case r.path.matches(path.Name, c.policy), path.Real != "" && r.path.matches(path.Real, c.policy):
 		return certainly
-	case path.Tree && !c.hidden(r) && r.path.reaches(path.Name, c.policy):
+	case path.Tree && !c.hidden(r) && (r.path.reaches(path.Name, c.policy) || path.Real != "" && r.path.reaches(path.Real, c.policy)):
 		return maybe
 	}
 	return not
@@ -259,7 +280,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 		part := &c.script.Parts[i]
 		for _, path := range part.Paths {
 			if r.binds(c.Tool, path.Write) {
-				see(c.hitOne(r, Path{Name: path.Name, Tree: path.Tree}), path.Name)
+				see(c.hitOne(r, Path{Name: path.Name, Real: c.leads[path.Name], Tree: path.Tree}), path.Name)
 			}
 		}
 		if r.writes() {
@@ -283,7 +304,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 			continue
 		}
 		for _, path := range redirect.Paths {
-			see(c.hitOne(r, Path{Name: path}), path)
+			see(c.hitOne(r, Path{Name: path, Real: c.leads[path]}), path)
 		}
 		for _, glob := range redirect.Globs {
 			if r.path.meets(glob, c.policy) {
@@ -307,28 +328,57 @@ func (c *consideration) protected() {
 			c.protect(path.Real)
 		}
 	}
-	if c.script == nil {
-		return
-	}
-	for i := range c.script.Parts {
-		for _, path := range c.script.Parts[i].Paths {
-			if path.Write {
-				c.protect(path.Name)
-			}
-		}
-	}
-	for _, redirect := range c.script.Redirects {
-		if redirect.Write {
-			for _, path := range redirect.Paths {
-				c.protect(path)
-			}
-		}
+	for _, name := range c.named(false) {
+		c.protect(name)
+		c.protect(c.leads[name])
 	}
 }
 
 func (c *consideration) protect(path string) {
 	if path != "" && c.policy.protects(path) {
 		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it")
+	}
+}
+
+// named are the paths that a command is known to write, and those that it reads
+// if asked for.
+func (c *consideration) named(reads bool) (names []string) {
+	if c.script == nil {
+		return nil
+	}
+	for i := range c.script.Parts {
+		for _, path := range c.script.Parts[i].Paths {
+			if path.Write || reads {
+				names = append(names, path.Name)
+			}
+		}
+	}
+	for _, redirect := range c.script.Redirects {
+		if redirect.Write || reads {
+			names = append(names, redirect.Paths...)
+		}
+	}
+	return names
+}
+
+// followLinks looks up where the paths of a command lead: rules and protection
+// are about a file, by whatever link a command names it. Where it reads does not
+// matter if what rules are about cannot be seen at all.
+func (c *consideration) followLinks() {
+	names := c.named(slices.ContainsFunc(c.policy.Rules, func(r Rule) bool {
+		return r.Behavior != Allow && r.Tool == "Read" && r.path != nil && !c.hidden(&r)
+	}))
+	if len(names) == 0 || c.Links == nil {
+		return
+	}
+	real, err := c.Links(names)
+	if err != nil || len(real) != len(names) {
+		c.say(Ask, "links", "", "", "it cannot be told where the paths in it lead")
+		return
+	}
+	c.leads = make(map[string]string, len(names))
+	for i, name := range names {
+		c.leads[name] = real[i]
 	}
 }
 
@@ -457,21 +507,11 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 	return used, ""
 }
 
-// lead looks up where paths that are to be written lead.
+// lead are paths that are to be written, with where they lead.
 func (c *consideration) lead(names []string) []Path {
 	paths := make([]Path, len(names))
 	for i, name := range names {
-		paths[i] = Path{Name: name, Write: true}
-	}
-	if c.Links == nil {
-		return paths
-	}
-	real, err := c.Links(names)
-	if err != nil || len(real) != len(names) {
-		return paths
-	}
-	for i := range paths {
-		paths[i].Real = real[i]
+		paths[i] = Path{Name: name, Real: c.leads[name], Write: true}
 	}
 	return paths
 }
@@ -537,7 +577,9 @@ func (p *Policy) minimal(r *Request) string {
 			}
 		}
 		text += "(" + what + ")"
-		if what == "" || strings.ContainsAny(what, "*\n\x00") {
+		// A rule is read as a command may be written: what the shell would expand
+		// there is more than the word that is asked about.
+		if what == "" || strings.ContainsAny(what, "*?[{~\n\x00") {
 			return ""
 		}
 	case len(r.Paths) == 1:

@@ -3,9 +3,11 @@ package permission
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -156,6 +158,8 @@ func TestResolve(t *testing.T) {
 		{"ask Read(/src/secret) :: Grep lib", Allow},
 		{"ask Read(/src/secret) :: Grep src", Ask},
 		{"ask Read(/src/**/secret) :: Grep src/a", Ask},
+		{"ask Read(//etc/secret) :: Grep src/link", Ask},
+		{"deny Read(//etc/secret) :: Grep src/link", Ask},
 		{"deny Read(.env) :: Bash cat ./.env", Deny},
 		{"deny Read(.env) :: Bash cat < .env", Deny},
 		{"deny Read(.env) :: Bash cat .en*", Ask},
@@ -365,6 +369,10 @@ func TestOfferedRule(t *testing.T) {
 		"Bash echo 'a b' | xargs -n1 touch":         "Bash(xargs -n1 touch)",
 		"Bash git commit -m 'a b'":                  "Bash(git commit -m 'a b')",
 		"Bash touch '*'":                            "",
+		"Bash rm -r '~'":                            "",
+		"Bash rm '?'":                               "",
+		"Bash rm '{a,b}'":                           "",
+		"Bash rm '[ab]'":                            "",
 		"Bash touch $X":                             "",
 		"Bash make > out":                           "",
 		"Bash sudo make":                            "Bash(sudo make)",
@@ -416,6 +424,68 @@ func TestDenialsStay(t *testing.T) {
 			if d := c.policy(t).Resolve(c.request()); d.Behavior != Deny {
 				t.Errorf("%s with %s: %s (%s)", command, extra, d.Behavior, d.Reason)
 			}
+		}
+	}
+}
+
+// What a command touches by a link is what the link leads to, for every rule, for
+// protection and in every mode.
+func TestCommandsFollowLinks(t *testing.T) {
+	lead := func(paths []string) ([]string, error) {
+		real := slices.Clone(paths)
+		for i := range real {
+			for link, to := range map[string]string{"/l": "/src", "/hooks": "/.git/hooks"} {
+				if rest, ok := below(workspace+link, real[i]); ok {
+					real[i] = filepath.Join(workspace+to, rest)
+				}
+			}
+		}
+		return real, nil
+	}
+	for line, want := range map[string]Behavior{
+		"deny Edit(/src/**) :: bypassPermissions :: Bash echo x > l/a":           Deny,
+		"deny Edit(/src/**) :: acceptEdits :: Bash rm l/a":                       Deny,
+		"ask Edit(/src/**) :: acceptEdits :: Bash echo x > l/a":                  Ask,
+		"ask Edit(/src/**) :: allow Edit(/**) :: Bash echo x > l/a":              Ask,
+		"ask Edit(/src/**) :: allow Bash :: Bash touch l/a":                      Ask,
+		"deny Read(/src/**) :: allow Bash :: Bash touch l/a":                     Deny,
+		"allow Edit(/**) :: Bash echo x > hooks/pre-commit":                      Ask,
+		"allow Bash :: Bash cp x hooks/pre-commit":                               Ask,
+		"bypassPermissions :: Bash touch hooks/pre-commit":                       Ask,
+		"bypassPermissions :: deny Edit(/src/**) :: Bash touch other/pre-commit": Allow,
+		"allow Edit(/**) :: Bash echo x > l/a":                                   Allow,
+		"ask Read(/src/**) :: Bash cat l/a":                                      Ask,
+		"ask Read(/src/**) :: Bash cat < l/a":                                    Ask,
+		"ask Read(/src/secret) :: Bash grep -r x l":                              Ask,
+		"ask Read(/src/**) :: Bash cat other/a":                                  Allow,
+	} {
+		c := of(t, line)
+		r := c.request()
+		r.Links = lead
+		if d := c.policy(t).Resolve(r); d.Behavior != want {
+			t.Errorf("%s: %s: %s", line, d.Behavior, d.Reason)
+		}
+	}
+	c := of(t, "bypassPermissions :: Bash touch a")
+	r := c.request()
+	r.Links = func([]string) ([]string, error) { return nil, errors.New("no") }
+	if d := c.policy(t).Resolve(r); d.Behavior != Ask {
+		t.Errorf("where it leads is not known: %s: %s", d.Behavior, d.Reason)
+	}
+}
+
+// A word that an expansion leaves nothing of hides nothing from a denial.
+func TestExpansionToNothing(t *testing.T) {
+	for _, command := range []string{"rm $X y", "rm y $X", "$X rm y", "rm \"$@\" y", "rm $X $Y y", "rm $(true) y", "sudo rm $X y", "rm $X y $Y"} {
+		c := of(t, "bypassPermissions :: deny Bash(rm y) :: Bash "+command)
+		if d := c.policy(t).Resolve(c.request()); d.Behavior != Ask {
+			t.Errorf("%s: %s: %s", command, d.Behavior, d.Reason)
+		}
+	}
+	for _, command := range []string{`rm "$X" y`, "rm $X z", "rmx $X y"} {
+		c := of(t, "bypassPermissions :: deny Bash(rm y) :: Bash "+command)
+		if d := c.policy(t).Resolve(c.request()); d.Behavior != Allow {
+			t.Errorf("%s: %s: %s", command, d.Behavior, d.Reason)
 		}
 	}
 }

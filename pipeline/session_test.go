@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(sallytest.Run(m)) }
 
-func workspace(t *testing.T, files ...string) string {
+func workspace(t testing.TB, files ...string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -37,7 +37,7 @@ func workspace(t *testing.T, files ...string) string {
 	return dir
 }
 
-func open(t *testing.T, o Options) *Session {
+func open(t testing.TB, o Options) *Session {
 	t.Helper()
 	if o.Store == nil {
 		o.Store = sallytest.Store(t)

@@ -378,7 +378,11 @@ func (c *call) closeRecord(ctx context.Context) error {
 		c.tellError()
 	}
 	if len(c.Unknown) > 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s has no field %s: ignored", c.Tool, strings.Join(c.Unknown, ", ")))
+		names := strings.Join(c.Unknown, ", ")
+		if n := utf8.RuneCountInString(names); n > mostNames {
+			names = cut(names, n, mostNames)
+		}
+		c.Notes = append(c.Notes, fmt.Sprintf("%s has no field %s: ignored", c.Tool, names))
 	}
 	if c.box != nil {
 		c.tellBox()
@@ -396,6 +400,9 @@ func (c *call) closeRecord(ctx context.Context) error {
 	return err
 }
 
+// mostNames is how much of the names of unknown fields is said, in characters.
+const mostNames = 1000
+
 // tellError makes the result what the model can act on.
 func (c *call) tellError() {
 	text := c.Err.Error()
@@ -406,6 +413,10 @@ func (c *call) tellError() {
 		text = fmt.Sprintf("the call was stopped: it took longer than %v", c.Envelope.Time)
 	case errors.Is(c.Err, context.Canceled) && c.box != nil:
 		text = "interrupted by the user while it ran; what it had done by then stays done"
+	}
+	// An error may name what it is about, which may be anything that was sent.
+	if n := utf8.RuneCountInString(text); n > tools.DefaultMaxResult {
+		text = cut(text, n, tools.DefaultMaxResult)
 	}
 	if c.called != nil && len(c.Blocks) > 0 && c.Text() != "" {
 		c.Blocks = append(c.Blocks, tools.Block{Type: "text", Text: "\n" + text})

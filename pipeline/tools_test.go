@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/tools"
 	"github.com/sallyport/sallyport/tools/bash"
@@ -18,7 +20,7 @@ import (
 )
 
 // openTools makes a session live with every tool, in a mode.
-func openTools(t *testing.T, work string, mode permission.Mode) *Pipeline {
+func openTools(t testing.TB, work string, mode permission.Mode) *Pipeline {
 	t.Helper()
 	s := open(t, Options{Workspace: work})
 	p, err := New(s, tools.NewSet(builtin.All()...), &permission.Policy{Mode: mode})
@@ -109,7 +111,16 @@ func TestBashKeepsItsWorkingDirectory(t *testing.T) {
 	if o := run(t, p, "Bash", command("rm -r ../sub; echo done")); o.IsError {
 		t.Error(o.Text())
 	}
-	if o := run(t, p, "Bash", command("pwd")); !strings.HasPrefix(o.Text(), work+"\n") || !strings.Contains(o.Text(), "is gone") {
+	// Where it was judged is gone: nothing runs elsewhere by that judgement.
+	if o := run(t, p, "Bash", command("touch elsewhere")); !o.IsError || !strings.Contains(o.Text(), "is gone, so this did not run") {
+		t.Errorf("%q", o.Text())
+	}
+	p.Context.State.SetDir(filepath.Join(work, "sub"))
+	background := map[string]any{"command": "touch elsewhere", "run_in_background": true}
+	if o := run(t, p, "Bash", background); !o.IsError || !strings.Contains(o.Text(), "is gone, so this did not run") {
+		t.Errorf("%q", o.Text())
+	}
+	if o := run(t, p, "Bash", command("pwd; ls")); strings.Contains(o.Text(), "elsewhere") || !strings.HasPrefix(o.Text(), work+"\n") {
 		t.Errorf("%q", o.Text())
 	}
 }
@@ -263,5 +274,34 @@ func TestACallIsRecordedWhole(t *testing.T) {
 	}
 	if hook.Decision.Behavior != "deny" || hook.Envelope != nil || nothing.Decision.Behavior != "deny" {
 		t.Errorf("%+v, %+v", hook.Decision, nothing.Decision)
+	}
+}
+
+// What the whole way of a small Read costs, with its record.
+func BenchmarkRead(b *testing.B) {
+	work := workspace(b)
+	if err := os.WriteFile(filepath.Join(work, "4k"), bytes.Repeat([]byte("64 bytes, with the newline at the end of them, are this line...\n"), 64), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	p := openTools(b, work, permission.Default)
+	for b.Loop() {
+		if o := p.Run(b.Context(), Use{ID: "use", Name: "Read", Input: json.RawMessage(`{"file_path":"4k"}`)}); o.IsError {
+			b.Fatal(o.Text())
+		}
+	}
+}
+
+// The record of a call that was interrupted says what was changed by then.
+func TestInterruptedCallRecordsChanges(t *testing.T) {
+	p := openTools(t, workspace(t), permission.Bypass)
+	if o := run(t, p, "Bash", command("head -c 3000000 /dev/zero > changed")); o.IsError {
+		t.Fatal(o.Text())
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var r audit.Result
+	p.place.addChanges(ctx, &r)
+	if r.ChangeSet == "" || !slices.Contains(r.Paths, "changed") {
+		t.Errorf("%+v", r)
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/tools"
 	"github.com/sallyport/sallyport/tools/bash/call"
@@ -92,15 +94,24 @@ func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*to
 	if out == nil {
 		return nil, err
 	}
-	r := &tools.Result[Output]{Data: Output{Output: *out, OutputFile: req.Background}}
+	r := &tools.Result[Output]{Data: Output{Output: *out}}
+	if out.Code == 0 {
+		r.Data.OutputFile = req.Background
+	}
 	r.IsError = out.Code != 0 || out.Interrupted || out.TimedOut
-	if out.Dir != "" && out.Dir != c.Dir {
+	if isDir(out.Dir) && out.Dir != c.Dir {
 		r.Modify = func(s *tools.State) { s.SetDir(out.Dir) }
 	}
 	if out.TimedOut {
 		err = fmt.Errorf("killed, with all it had started, after %v; give a longer timeout (at most %v), or run it in the background", timeout(in), mostTimeout*time.Millisecond)
 	}
 	return r, err
+}
+
+// isDir reports whether a text from inside could be a working directory: one that
+// the paths of commands can be judged by.
+func isDir(text string) bool {
+	return len(text) < unix.PathMax && filepath.IsAbs(text) && filepath.Clean(text) == text && !strings.ContainsAny(text, "\n\x00")
 }
 
 func render(out Output) []tools.Block {

@@ -1,7 +1,6 @@
 package glob_test
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,20 +16,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(sallytest.Run(m)) }
 
-// session is a box in a real session.
-type session struct {
-	live     *sandbox.Session
-	envelope sandbox.Envelope
-}
-
-func (s session) Call(ctx context.Context, function string, input []byte, progress func([]byte)) ([]byte, error) {
-	got, err := s.live.Call(ctx, function, input, s.envelope, progress)
-	if got == nil {
-		return nil, err
-	}
-	return got.Data, err
-}
-
 func TestGlobInASession(t *testing.T) {
 	dir, outside := treetest.Hostile(t)
 	s := sallytest.Session(t, sandbox.Settings{Workspace: dir}, sandbox.Limits{})
@@ -38,7 +23,7 @@ func TestGlobInASession(t *testing.T) {
 		find := func(path, pattern string) (glob.Output, error) {
 			called, err := glob.Tool.Call(t.Context(), &tools.Context{
 				Options: tools.Options{Workspace: s.Workspace},
-				Run:     tools.Run{Box: session{s, e}, Judged: []tools.Judged{{Path: path, Resolved: true}}},
+				Run:     tools.Run{Box: sallytest.Box{Session: s, Envelope: e}, Judged: []tools.Judged{{Path: path, Resolved: true}}},
 			}, glob.Input{Pattern: pattern}, nil)
 			if err != nil {
 				return glob.Output{}, err

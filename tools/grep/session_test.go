@@ -1,7 +1,6 @@
 package grep_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -20,20 +19,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(sallytest.Run(m)) }
 
-// session is a box in a real session.
-type session struct {
-	live     *sandbox.Session
-	envelope sandbox.Envelope
-}
-
-func (s session) Call(ctx context.Context, function string, input []byte, progress func([]byte)) ([]byte, error) {
-	got, err := s.live.Call(ctx, function, input, s.envelope, progress)
-	if got == nil {
-		return nil, err
-	}
-	return got.Data, err
-}
-
 // search runs Grep on a path of the session that was judged.
 func search(t testing.TB, s *sandbox.Session, e sandbox.Envelope, path, input string) (string, error) {
 	t.Helper()
@@ -43,7 +28,7 @@ func search(t testing.TB, s *sandbox.Session, e sandbox.Envelope, path, input st
 	}
 	called, err := grep.Tool.Call(t.Context(), &tools.Context{
 		Options: tools.Options{Workspace: s.Workspace},
-		Run:     tools.Run{Box: session{s, e}, Judged: []tools.Judged{{Path: path, Resolved: true}}},
+		Run:     tools.Run{Box: sallytest.Box{Session: s, Envelope: e}, Judged: []tools.Judged{{Path: path, Resolved: true}}},
 	}, parsed, nil)
 	if err != nil {
 		return "", err

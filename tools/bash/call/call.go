@@ -24,7 +24,7 @@ const Name = "Bash"
 type Request struct {
 	Command   string `json:"command"`
 	Dir       string `json:"dir"`       // where it runs, absolute
-	Workspace string `json:"workspace"` // where it runs if Dir is gone
+	Workspace string `json:"workspace"` // where the next one runs if Dir is gone
 	TimeoutMS int    `json:"timeout_ms"`
 	// Background, when it is not "", is a file that takes the output of a command
 	// that nobody waits for.
@@ -60,8 +60,10 @@ trap '{ builtin pwd -P >&198; } 2>/dev/null' EXIT
 func Run(ctx context.Context, c *inside.Call, r Request) (*Output, error) {
 	out := &Output{}
 	if info, err := os.Stat(r.Dir); err != nil || !info.IsDir() {
-		out.Note = fmt.Sprintf("the working directory %s is gone; this ran in %s", r.Dir, r.Workspace)
-		r.Dir, out.Dir = r.Workspace, r.Workspace
+		// It was judged by what its paths are there: elsewhere they are others.
+		out.Note = fmt.Sprintf("the working directory %s is gone, so this did not run; the working directory is now %s", r.Dir, r.Workspace)
+		out.Code, out.Dir = 1, r.Workspace
+		return out, nil
 	}
 	script, err := memfile("prelude", prelude)
 	if err != nil {
