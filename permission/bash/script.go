@@ -79,6 +79,7 @@ type Part struct {
 	Through string
 	// Assigns says that variables are set for it that may change its meaning.
 	Assigns bool
+	links   []string // as of verdict
 }
 
 // A Path is one that a part touches.
@@ -145,6 +146,7 @@ func Parse(src string, env Env) (s *Script) {
 		d = dirs{w.dir(env.Dir)}
 	}
 	w.source(src, d)
+	w.relinked()
 	if w.reopens.sink && w.reopens.odd {
 		w.note("/dev/stdout may be a file that was opened to be read")
 	}
