@@ -16,6 +16,7 @@ type verdict struct {
 	globs []string
 	hosts []string
 	edits bool
+	code  bool     // its own text may run anything
 	links []string // where it may put a symbolic link
 }
 

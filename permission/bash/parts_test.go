@@ -120,9 +120,13 @@ func TestNoEvaluationHidesACommand(t *testing.T) {
 		"arithmetic":   {"x='a[$(rm y)]'; echo $((x))", "((x))", "let 'x[$(rm y)]=1'", "command let 'x[$(rm y)]'", "echo $[x]", "[[ x -eq 1 ]]", "echo ${a[x]}", "echo ${a:x}", "a[x]=1", "for ((;x;)); do ls; done"},
 		"subscripts":   {"[[ -v 'x[$(rm y)]' ]]", "[[ -v $x ]]", "test -v 'x[$(rm y)]'", "[ -v 'x[$(rm y)]' ]", "[ $x ]", "printf -v 'x[$(rm y)]' z", "printf -v \"$x\" z", "printf \"$x\" z", "read 'x[$(rm y)]' <<< z", "read \"$x\"", "unset 'x[$(rm y)]'", "wait -n -p 'x[$(rm y)]'", "mapfile 'x[$(rm y)]'", "getopts a 'x[$(rm y)]'", "ls {x[1]}>f"},
 		"declarations": {"declare -a 'x[$(rm y)]=1'", "declare x[$(rm y)]", "declare x[y]", "declare -i x=y", "declare -n x=y", "declare -a x='($(rm y))'", "declare 'x=($(rm y))'", "declare \"$x\"", "command declare -i x=y", "builtin declare x='($(rm y))'", "x=(1); export -a TZ='($(rm y))'"},
-		"expansions":   {"x='$(rm y)'; echo ${x@P}", "echo \"${x@P}\"", "echo ${!x}", "echo `\\rm y`", "ls @($(rm y))", "[[ x == @(`rm y`) ]]", "echo $\"x\""},
-		"variables":    {"PS4='$(rm y)'; set -x; ls", "PS4=$x; ls", "export PS4=\"$(cat f)\"", "PS4='$'; PS4+='(rm y)'", "read PS4 <<< x", "printf -v PS4 x", "mapfile PS4", "for PS4 in x; do ls; done", "echo ${PS4:=x}", "PROMPT_COMMAND='rm y'", "PROMPT_COMMAND=(ls 'rm y')", "BASH_ENV=f bash -c ls", "ENV=f sh -c ls", "PAGER='rm y' git log", "GIT_SSH_COMMAND='rm y' git fetch", "EDITOR=rm git commit", "export VISUAL='rm y'", "env PAGER='rm y' git log", "sudo EDITOR='rm y' visudo", "LD_PRELOAD=f ls", "PATH=x ls", "X=\"it's rm\" make"},
-		"names":        {"hash -p /bin/rm ls; ls y", "enable -f x y", "alias ls=rm; ls y", "alias \"$x\"", "mapfile -C 'rm y' x", "mapfile -tC rm x", "fc -s ls=rm"},
+		"code": {"sed '1e rm y' f", "sed 's/a/rm y/e' f", "sed \"$x\" f", "sed -i \"s/a/$x/\" f", "sed -f x f", "awk 'BEGIN{system(\"rm y\")}'", "awk \"$x\" f", "gawk -f x", "perl -e 'system q(rm y)'", "perl -pie x f", "python3 -c x", "python -Ic x", "node --eval=x", "node -p x", "ruby -ne x", "php -r x", "python3 $x",
+			"dc -e '!rm y'", "m4", "at now", "crontab f", "make --eval=x", "vim -c '!rm y'", "vim +x f", "man -P 'rm y' x", "less +x f"},
+		"values of flags": {"fd -x rm y", "fd . --exec-batch rm", "rg --pre rm x", "rg --pre=rm x", "sort --compress-program=rm f", "sort --compress-p rm f", "tar cf x y --to-command='rm y'", "tar cf x --checkpoint-action=exec='rm y' .", "tar -cf x -I 'rm y' y", "tar tf \"$x\"",
+			"split --filter='rm y' f", "rsync -e 'rm y' a b", "rsync -ave 'rm y' a b", "ssh -o ProxyCommand='rm y' h", "zip x y -T -TT 'rm y'"},
+		"expansions": {"x='$(rm y)'; echo ${x@P}", "echo \"${x@P}\"", "echo ${!x}", "echo `\\rm y`", "ls @($(rm y))", "[[ x == @(`rm y`) ]]", "echo $\"x\""},
+		"variables":  {"PS4='$(rm y)'; set -x; ls", "PS4=$x; ls", "export PS4=\"$(cat f)\"", "PS4='$'; PS4+='(rm y)'", "read PS4 <<< x", "printf -v PS4 x", "mapfile PS4", "for PS4 in x; do ls; done", "echo ${PS4:=x}", "PROMPT_COMMAND='rm y'", "PROMPT_COMMAND=(ls 'rm y')", "BASH_ENV=f bash -c ls", "ENV=f sh -c ls", "PAGER='rm y' git log", "GIT_SSH_COMMAND='rm y' git fetch", "EDITOR=rm git commit", "export VISUAL='rm y'", "env PAGER='rm y' git log", "sudo EDITOR='rm y' visudo", "LD_PRELOAD=f ls", "PATH=x ls", "X=\"it's rm\" make"},
+		"names":      {"hash -p /bin/rm ls; ls y", "enable -f x y", "alias ls=rm; ls y", "alias \"$x\"", "mapfile -C 'rm y' x", "mapfile -tC rm x", "fc -s ls=rm"},
 	} {
 		for _, src := range commands {
 			if !rmMayRun(bash.Parse(src, inWorkspace)) {
@@ -132,6 +136,7 @@ func TestNoEvaluationHidesACommand(t *testing.T) {
 	}
 	for _, src := range []string{
 		"x=1; echo $((x+1)) $# ${#x}", "((1+2))", "[[ -v x && -n $y ]]", "[ -n \"$x\" ]", "printf '%s\\n' \"$x\"", "read -r x y", "declare -a x", "local x=1", "echo ${x@Q} ${x:-y}", "ls @(a|b)",
+		"sed -i s/a/b/ f", "sed -n 5p f", "sed -i.bak s/a/b/ f", "awk '{print $1}' f", "python3 x.py a", "perl x", "make all", "vim f", "tar xzf f", "tar -xf f -C d", "rsync -av a b", "ssh h ls", "split f", "sort -o f f", "fd x",
 		"NODE_ENV=test npm test", "CFLAGS='-O2 -g' make", "export FOO=bar", "env A=b make", "mapfile -t lines", "hash -r", "unset PATH", "[[ -v PATH ]]",
 	} {
 		if s := bash.Parse(src, inWorkspace); rmMayRun(s) {

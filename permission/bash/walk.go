@@ -324,7 +324,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 		p.ReadOnly, p.Why = false, "nohup may write its output to a file"
 	}
 	w.add(p)
-	w.runs(inner, v.why == "", d)
+	w.runs(inner, v, d)
 	return w.moves(inner, d)
 }
 

@@ -106,9 +106,10 @@ func unwrap(words []Word) ([]Word, string) {
 	return words, ""
 }
 
-// runs looks for commands in the arguments of one. Of one that is proved there
-// is nothing in it that is evaluated.
-func (w *walker) runs(words []Word, proved bool, d dirs) {
+// runs looks for commands in the arguments of one. Of one that is proved nothing
+// is evaluated.
+func (w *walker) runs(words []Word, v verdict, d dirs) {
+	proved := v.why == ""
 	if !words[0].Known {
 		w.anything("a name that is not known", d)
 		return
@@ -122,6 +123,9 @@ func (w *walker) runs(words []Word, proved bool, d dirs) {
 		w.shell(name, args, d)
 		return
 	}
+	if v.code {
+		w.anything(name, d)
+	}
 	switch name {
 	case "find":
 		w.findRuns(args, d)
@@ -129,7 +133,11 @@ func (w *walker) runs(words []Word, proved bool, d dirs) {
 		w.gitRuns(args, d)
 	case "eval":
 		w.text1(args, " ", name, d)
-	case "source", ".", "fc", "let", "gdb", "lldb", "expect", "entr":
+	case "fd", "fdfind":
+		if !proved {
+			w.suffixes(args, name, d)
+		}
+	case "source", ".", "fc", "let", "gdb", "lldb", "expect", "entr", "dc", "m4", "at", "batch", "crontab", "ed":
 		w.anything(name, d)
 	case "test", "[", "unset", "read", "printf", "mapfile", "readarray", "getopts", "wait", "declare", "typeset", "local", "export", "readonly":
 		if !proved && slices.ContainsFunc(args, func(arg Word) bool { return w.evaluated(name, arg) }) {
@@ -164,6 +172,9 @@ func (w *walker) runs(words []Word, proved bool, d dirs) {
 		for _, arg := range args {
 			w.text1([]Word{arg}, "", name, d)
 		}
+	}
+	if flags, ok := coded()[name]; ok && !proved && slices.ContainsFunc(args, func(arg Word) bool { return givesCode(arg, flags) }) {
+		w.anything(name, d)
 	}
 	wrap, ok := wraps(name)
 	if !ok {
@@ -232,6 +243,53 @@ func (w *walker) runs(words []Word, proved bool, d dirs) {
 	if len(rest) > wrap.operands {
 		w.derive(rest[wrap.operands:], name, d)
 	}
+}
+
+// coded are flags with which a program is given code, or a command, by the words
+// that follow: letters, long ones, and a plus sign.
+var coded = sync.OnceValue(func() map[string][]string {
+	table := make(map[string][]string)
+	for names, flags := range map[string]string{
+		"python python2 python3 pypy pypy3": "-c",
+		"perl ruby lua luajit deno bun":     "-e -E",
+		"node nodejs":                       "-e -p --eval --print",
+		"php":                               "-r -B -R -E",
+		"make gmake":                        "--eval",
+		"vi vim nvim ex view emacs nano":    "-c -S -s + --cmd --eval --execute",
+		"man":                               "-P -H --pager --html",
+		"less more most":                    "+",
+		"rg":                                "--pre --hostname-bin",
+		"sort":                              "--compress-program",
+		"tar bsdtar":                        "-I -F --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command --info-script --new-volume-script",
+		"split":                             "--filter",
+		"rsync":                             "-e --rsh --rsync-path",
+		"ssh scp sftp":                      "-o -F -S -D",
+		"zip":                               "-T --unzip-command",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			table[name] = strings.Fields(flags)
+		}
+	}
+	return table
+})
+
+// givesCode reports whether a word may be one of the flags, or bundled with one,
+// or the beginning of one.
+func givesCode(word Word, flags []string) bool {
+	s := word.Value
+	if !word.Known && !word.operand() && !strings.HasPrefix(s, "-") {
+		return true
+	}
+	return slices.ContainsFunc(flags, func(flag string) bool {
+		if long, ok := strings.CutPrefix(s, "--"); ok {
+			long, _, _ = strings.Cut(long, "=")
+			return long != "" && strings.HasPrefix(flag, "--"+long)
+		}
+		if strings.HasPrefix(s, "-") && len(flag) == 2 {
+			return strings.Contains(s[1:], flag[1:])
+		}
+		return flag == "+" && strings.HasPrefix(s, "+")
+	})
 }
 
 // evaluated reports whether a builtin may evaluate an argument, as the subscript
