@@ -76,7 +76,7 @@ func (w *walker) known(name string, words []Word, d dirs) verdict {
 			}
 			return v
 		}
-		if _, ok := through()[name]; ok {
+		if _, ok := wraps(name); ok {
 			return verdict{kind: Executes, open: true, why: whyNot(Executes, name)}
 		}
 		return verdict{kind: Unknown, open: true, why: fmt.Sprintf("what %s does is not known", printable(name))}

@@ -69,6 +69,26 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 	wrappers := []string{"timeout 5 ", "nice -n 5 ", "nohup ", "stdbuf -oL ", "command ", "time ", "sudo ", "sudo -E -u root ", "doas ", "env ", "env A=b ", "exec ", "xargs ", "xargs -0 -n 1 ", "find . -exec ",
 		"watch ", "setsid ", "ionice -c2 -n0 ", "chroot /x ", "flock f ", "taskset 1 ", "busybox ", "strace -f ", "unshare -r ", "parallel ", "eval ", "sh -c '", "bash -c \"", "(", "{ ", "! ", "ls; ", "ls | ", "echo $(", "if ", "f() { "}
 	ends := map[string]string{"find . -exec ": " {} +", "sh -c '": "'", "bash -c \"": "\"", "(": ")", "{ ": "; }", "echo $(": ")", "if ": "; then ls; fi", "f() { ": "; }"}
+	// Those that are not put into each other.
+	for _, src := range []string{
+		"env - rm y", "env - A=b rm y", "bash -oc errexit 'rm y'", "bash -ooc errexit nounset 'rm y'", "bash +O extglob -c 'rm y'", "bash +c 'rm y'", "bash -c - 'rm y'", "bash -c -- 'rm y'", "dash -c - 'rm y'",
+		"strace -e a -e b -e c -e d -e e -e f rm y", "strace -o 'a b' rm y", "/lib64/ld-linux-x86-64.so.2 /bin/rm y", "ld-musl-x86_64.so.1 rm y", "ld.so rm y", "choom -n 0 -- rm y", "coreutils --coreutils-prog=rm y",
+		"eatmydata rm y", "cpulimit -l 50 rm y", "hyperfine 'rm y'", "logsave f rm y", "torsocks rm y", "proxychains -q rm y", "proxychains4 rm y", "gosu x rm y", "chpst -u x rm y", "tini -- rm y", "dumb-init rm y",
+		"su -c'rm y'", "su -c 'rm y' x", "su --command='rm y'", "script -qc'rm y' f", "script -qc 'rm y' f", "runuser -ux -c'rm y'", "flock f -c'rm y'", "parallel 'rm {}' ::: y", "gdb -ex 'shell rm y'",
+		"csh -c 'rm y'", "tcsh -fc 'rm y'", "fish -c 'begin; rm y; end'", "zsh -c '=rm y'", "ksh -c 'rm y'",
+		"git bisect run rm y", "git rebase -x 'rm y' main", "git rebase -ix'rm y'", "git rebase --exec='rm y'", "git rebase --exec 'rm y'", "git submodule foreach 'rm y'", "git submodule --quiet foreach --recursive rm y", "git -c alias.x='!rm y' x", "git -C d -c core.pager='rm y' log",
+		"git --exec-path=d x", "git --config-env=a=b x", "git x", "git $x", "git config alias.x '!rm y'", "git config --global core.editor 'rm y'", "git config set alias.x '!rm y'", "git difftool -x 'rm y'", "git difftool --extcmd='rm y'", "git filter-branch --tree-filter 'rm y'",
+		"git fetch --upload-pack='rm y' x", "git clone -u 'rm y' x", "git push --receive-pack 'rm y'", "git ls-remote --upload-p='rm y' x", "git grep -O'rm y' x", "git grep --open-files-in-pager='rm y' x", "git fetch 'ext::rm y'", "git clone -c core.fsmonitor='rm y' x", "sudo git bisect run rm y",
+	} {
+		if !rmMayRun(bash.Parse(src, inWorkspace)) {
+			t.Errorf("%q: rm is not found", src)
+		}
+	}
+	for _, src := range []string{"git push", "git -C d commit -m \"it's\"", "git -c user.name=x -c color.ui=false commit", "git rebase -i main", "git clean -fdx", "git submodule update", "git bisect good", "git config user.name x", "git config user.email", "git clone -q x", "git grep x"} {
+		if s := bash.Parse(src, inWorkspace); rmMayRun(s) {
+			t.Errorf("%q is said to run anything: %+v", src, s.Parts)
+		}
+	}
 	for _, outer := range append(wrappers, "") {
 		for _, inner := range wrappers {
 			if strings.ContainsAny(outer, "'\"") && strings.ContainsAny(inner, "'\"") || outer != "" && inner == "! " {
@@ -79,12 +99,43 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 			if ok, _ := s.ReadOnly(); ok {
 				t.Errorf("%q is called read-only", src)
 			}
-			found := s.Bad != "" || slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
-				return p.Command[0].Value == "rm" || !p.Command[0].Known
-			})
-			if !found {
+			if !rmMayRun(s) {
 				t.Errorf("%q: rm is not found", src)
 			}
+		}
+	}
+}
+
+// rmMayRun reports whether a script is known to run rm, or to run what is not
+// known.
+func rmMayRun(s *bash.Script) bool {
+	return s.Bad != "" || slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
+		return p.Command[0].Value == "rm" || p.Command[0].Value == "/bin/rm" || !p.Command[0].Known
+	})
+}
+
+// What is evaluated may run anything, wherever it is evaluated.
+func TestNoEvaluationHidesACommand(t *testing.T) {
+	for name, commands := range map[string][]string{
+		"arithmetic":   {"x='a[$(rm y)]'; echo $((x))", "((x))", "let 'x[$(rm y)]=1'", "command let 'x[$(rm y)]'", "echo $[x]", "[[ x -eq 1 ]]", "echo ${a[x]}", "echo ${a:x}", "a[x]=1", "for ((;x;)); do ls; done"},
+		"subscripts":   {"[[ -v 'x[$(rm y)]' ]]", "[[ -v $x ]]", "test -v 'x[$(rm y)]'", "[ -v 'x[$(rm y)]' ]", "[ $x ]", "printf -v 'x[$(rm y)]' z", "printf -v \"$x\" z", "printf \"$x\" z", "read 'x[$(rm y)]' <<< z", "read \"$x\"", "unset 'x[$(rm y)]'", "wait -n -p 'x[$(rm y)]'", "mapfile 'x[$(rm y)]'", "getopts a 'x[$(rm y)]'", "ls {x[1]}>f"},
+		"declarations": {"declare -a 'x[$(rm y)]=1'", "declare x[$(rm y)]", "declare x[y]", "declare -i x=y", "declare -n x=y", "declare -a x='($(rm y))'", "declare 'x=($(rm y))'", "declare \"$x\"", "command declare -i x=y", "builtin declare x='($(rm y))'", "x=(1); export -a TZ='($(rm y))'"},
+		"expansions":   {"x='$(rm y)'; echo ${x@P}", "echo \"${x@P}\"", "echo ${!x}", "echo `\\rm y`", "ls @($(rm y))", "[[ x == @(`rm y`) ]]", "echo $\"x\""},
+		"variables":    {"PS4='$(rm y)'; set -x; ls", "PS4=$x; ls", "export PS4=\"$(cat f)\"", "PS4='$'; PS4+='(rm y)'", "read PS4 <<< x", "printf -v PS4 x", "mapfile PS4", "for PS4 in x; do ls; done", "echo ${PS4:=x}", "PROMPT_COMMAND='rm y'", "PROMPT_COMMAND=(ls 'rm y')", "BASH_ENV=f bash -c ls", "ENV=f sh -c ls", "PAGER='rm y' git log", "GIT_SSH_COMMAND='rm y' git fetch", "EDITOR=rm git commit", "export VISUAL='rm y'", "env PAGER='rm y' git log", "sudo EDITOR='rm y' visudo", "LD_PRELOAD=f ls", "PATH=x ls", "X=\"it's rm\" make"},
+		"names":        {"hash -p /bin/rm ls; ls y", "enable -f x y", "alias ls=rm; ls y", "alias \"$x\"", "mapfile -C 'rm y' x", "mapfile -tC rm x", "fc -s ls=rm"},
+	} {
+		for _, src := range commands {
+			if !rmMayRun(bash.Parse(src, inWorkspace)) {
+				t.Errorf("%s: %q runs nothing that is not known", name, src)
+			}
+		}
+	}
+	for _, src := range []string{
+		"x=1; echo $((x+1)) $# ${#x}", "((1+2))", "[[ -v x && -n $y ]]", "[ -n \"$x\" ]", "printf '%s\\n' \"$x\"", "read -r x y", "declare -a x", "local x=1", "echo ${x@Q} ${x:-y}", "ls @(a|b)",
+		"NODE_ENV=test npm test", "CFLAGS='-O2 -g' make", "export FOO=bar", "env A=b make", "mapfile -t lines", "hash -r", "unset PATH", "[[ -v PATH ]]",
+	} {
+		if s := bash.Parse(src, inWorkspace); rmMayRun(s) {
+			t.Errorf("%q is said to run anything: %+v", src, s.Parts)
 		}
 	}
 }

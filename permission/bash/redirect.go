@@ -10,7 +10,7 @@ import (
 func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		if name, ok := strings.CutPrefix(r.N.Value, "{"); !ok || !w.assign(strings.TrimSuffix(name, "}")) {
-			w.note("a redirection sets a variable")
+			w.evaluates("a redirection sets a variable", d)
 		}
 	}
 	switch r.Op {

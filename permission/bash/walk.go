@@ -182,7 +182,7 @@ func (w *walker) cmd(c syntax.Command, d dirs) (after, success dirs) {
 		switch l := c.Loop.(type) {
 		case *syntax.WordIter:
 			if !w.assign(l.Name.Value) {
-				w.note("it sets " + l.Name.Value + ", which may change what commands do")
+				w.evaluates("it sets "+l.Name.Value+", which may change what commands do", d)
 			}
 			for _, item := range l.Items {
 				w.word(item, d)
@@ -323,7 +323,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 		p.ReadOnly, p.Why = false, "nohup may write its output to a file"
 	}
 	w.add(p)
-	w.runs(inner, d)
+	w.runs(inner, v.why == "", d)
 	return w.moves(inner, d)
 }
 

@@ -112,7 +112,7 @@ func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, alone, bra
 	case *syntax.DblQuoted:
 		w.quoted(p.Parts)
 		if p.Dollar {
-			w.note(`$"..." is translated when it is expanded`)
+			w.evaluates(`$"..." is translated when it is expanded`, d)
 		}
 		for _, q := range p.Parts {
 			switch q := q.(type) {
@@ -128,7 +128,7 @@ func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, alone, bra
 	case *syntax.ParamExp:
 		w.param(v, p, d, false)
 	case *syntax.ExtGlob:
-		w.note("an extended pattern depends on the shell's options")
+		w.extended(p, d)
 		v.any()
 		v.splits = true
 	case *syntax.ProcSubst:
