@@ -59,6 +59,20 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A parser that panics has read nothing, and takes nobody with it.
+func TestWhatMakesTheParserPanicIsBad(t *testing.T) {
+	defer bash.BreakParsers()()
+	for _, src := range []string{"ls", "rm x", ""} {
+		s := bash.Parse(src, inWorkspace)
+		if ok, _ := s.ReadOnly(); ok || s.Bad != bash.Panicked {
+			t.Errorf("%q: read-only %v, bad %q", src, ok, s.Bad)
+		}
+		if s.Source != src {
+			t.Errorf("%q became %q", src, s.Source)
+		}
+	}
+}
+
 // Ordinary depth and length are provable.
 func TestWithinBounds(t *testing.T) {
 	for _, src := range []string{
@@ -88,6 +102,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		s := bash.Parse(src, inWorkspace)
 		s.Pieces(func([]bash.Word) bool { return true })
+		if s.Bad == bash.Panicked {
+			t.Errorf("%q makes it panic", src)
+		}
 		ok, why := s.ReadOnly()
 		if ok != (why == "") {
 			t.Errorf("%q: %v, %q", src, ok, why)

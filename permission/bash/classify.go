@@ -16,6 +16,7 @@ type verdict struct {
 	globs []string
 	hosts []string
 	edits bool
+	links []string // where it may put a symbolic link
 }
 
 // A command is one that the table knows.

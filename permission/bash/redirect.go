@@ -1,6 +1,8 @@
 package bash
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -68,6 +70,48 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 	w.script.Redirects = append(w.script.Redirects, out)
 	if !certain && len(out.Paths)+len(out.Globs) > 0 {
 		w.script.Redirects = append(w.script.Redirects, Redirect{Source: source, Write: out.Write})
+	}
+}
+
+// relinked leaves open what lies where a part of the script may put a symbolic
+// link: where that leads cannot be looked up before it is there.
+func (w *walker) relinked() {
+	by := make(map[string]int) // the part that does; -1: several
+	for i, p := range w.script.Parts {
+		for _, name := range p.links {
+			if before, ok := by[name]; ok && before != i {
+				by[name] = -1
+			} else {
+				by[name] = i
+			}
+		}
+	}
+	if len(by) == 0 {
+		return
+	}
+	moved := func(name string, part int) bool {
+		for {
+			if by, ok := by[name]; ok && by != part {
+				return true
+			}
+			if name == "/" {
+				return false
+			}
+			name = path.Dir(name)
+		}
+	}
+	for i := range w.script.Parts {
+		p := &w.script.Parts[i]
+		if slices.ContainsFunc(p.Paths, func(path Path) bool { return moved(path.Name, i) }) ||
+			slices.ContainsFunc(p.Globs, func(glob string) bool { return moved(glob, i) }) {
+			p.Open, p.Edits = true, false
+		}
+	}
+	for _, r := range w.script.Redirects {
+		is := func(name string) bool { return moved(name, -2) }
+		if slices.ContainsFunc(r.Paths, is) || slices.ContainsFunc(r.Globs, is) {
+			w.script.Redirects = append(w.script.Redirects, Redirect{Source: r.Source, Write: r.Write})
+		}
 	}
 }
 

@@ -79,6 +79,7 @@ type Part struct {
 	Through string
 	// Assigns says that variables are set for it that may change its meaning.
 	Assigns bool
+	links   []string // as of verdict
 }
 
 // A Path is one that a part touches.
@@ -122,18 +123,30 @@ func (s *Script) ReadOnly() (bool, string) {
 	return true, ""
 }
 
-var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+// panicked is said of a command that made the parser, or what walks its tree,
+// panic.
+const panicked = "it cannot be read: reading it failed"
+
+var parsers = sync.Pool{New: newParser}
+
+func newParser() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }
 
 // Parse takes a command apart. What is not a command of bash, or goes beyond the
-// limits, makes a Script with Bad set.
-func Parse(src string, env Env) *Script {
-	s := &Script{Source: src}
+// limits, makes a Script with Bad set; so does one that makes the parser panic.
+func Parse(src string, env Env) (s *Script) {
+	s = &Script{Source: src}
+	defer func() {
+		if recover() != nil {
+			s.Bad = panicked
+		}
+	}()
 	w := &walker{script: s, env: env}
 	var d dirs
 	if env.Dir != "" {
 		d = dirs{w.dir(env.Dir)}
 	}
 	w.source(src, d)
+	w.relinked()
 	if w.reopens.sink && w.reopens.odd {
 		w.note("/dev/stdout may be a file that was opened to be read")
 	}
@@ -147,9 +160,9 @@ func (w *walker) source(src string, d dirs) dirs {
 		return nil
 	}
 	p := parsers.Get().(*syntax.Parser)
-	defer parsers.Put(p)
 	syntax.KeepComments(strings.Contains(src, "#"))(p)
 	file, err := p.Parse(strings.NewReader(src), "")
+	parsers.Put(p) // not one that panicked
 	outer := w.src
 	w.src = src
 	defer func() { w.src = outer }()

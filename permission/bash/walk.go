@@ -313,7 +313,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 		return nil, nil
 	}
 	v := w.classify(inner, d)
-	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits
+	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits, p.links = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits, v.links
 	p.ReadOnly = v.why == "" && !assigns
 	p.Why = v.why
 	if assigns && p.Why == "" {

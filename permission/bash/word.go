@@ -55,10 +55,13 @@ type valuer struct {
 	pure   bool // nothing but literals and patterns
 	splits bool
 	many   bool
+	braces bool // they may be expanded: what follows is not told apart
 }
 
 func (v *valuer) literal(s string) {
-	v.value.WriteString(s)
+	if !v.braces {
+		v.value.WriteString(s)
+	}
 	for i := 0; i < len(s); i++ {
 		if strings.IndexByte(`*?[]{}\`, s[i]) >= 0 {
 			v.glob.WriteByte('\\')
@@ -177,7 +180,8 @@ func (w *walker) lit(v *valuer, s string, first, alone, braces bool) {
 				}
 			}
 		case c == '{' && braces:
-			v.many = true
+			v.many, v.braces = true, true
+			v.splits = v.splits || v.value.Len() == 0 // of {a,} nothing may be left
 			v.any()
 		case c == '~' && i > 0 && (s[i-1] == '=' || s[i-1] == ':'):
 			v.any()
