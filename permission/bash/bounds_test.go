@@ -43,6 +43,8 @@ func TestBounds(t *testing.T) {
 		"find in find":     repeat("find . -exec ", 4000),
 		"continued lines":  "ls x " + repeat("a$\\\n", 15000),
 		"comments":         repeat("#\\\n", 20000),
+		"homes":            repeat("$HOME ", 9000),
+		"quoted homes":     repeat("\"$PWD\" ~/x ", 5000),
 		"comparison":       "[[ " + repeat("a && ", 10000) + "a ]]",
 	} {
 		start := time.Now()
@@ -137,6 +139,7 @@ func BenchmarkParse(b *testing.B) {
 	for _, src := range []string{
 		"git status && ls -la | grep x",
 		"ls",
+		"echo " + strings.Repeat("$HOME ", 9000),
 		"cd src && for f in $(git ls-files '*.go'); do grep -n \"func $x\" \"$f\" | sed -n '1,5p'; done 2>/dev/null | sort | uniq -c | awk '{print $1}'",
 	} {
 		b.Run(src[:min(len(src), 12)], func(b *testing.B) {

@@ -100,6 +100,7 @@ type walker struct {
 	through string // what the text that is walked is an argument of
 	depth   int
 	numbers map[string]bool // variables that hold nothing but integers
+	assigns map[string]bool // answers of sets, each of which reads all of the source
 	// reopens is about what /dev/stdout and its like lead to: sink says that one
 	// is written to, odd that a descriptor may be of a file that is only read.
 	// Together they are a write to that file.

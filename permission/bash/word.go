@@ -249,7 +249,17 @@ func plain(p *syntax.ParamExp) bool {
 
 // assigned reports whether a variable is given a value anywhere in the script.
 // It may say so falsely.
-func (w *walker) assigned(name string) bool { return w.sets(name) }
+func (w *walker) assigned(name string) bool {
+	sets, ok := w.assigns[name]
+	if !ok {
+		if w.assigns == nil {
+			w.assigns = make(map[string]bool)
+		}
+		sets = w.sets(name)
+		w.assigns[name] = sets
+	}
+	return sets
+}
 
 // sets looks for a name that is assigned to, by the text: an answer of no is
 // certain but for names that are computed, which nothing provable has.
