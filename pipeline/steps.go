@@ -46,9 +46,10 @@ type call struct {
 
 	started  time.Time
 	tool     *tools.Tool
-	context  tools.Context // this call's own copy
-	input    any           // as the model sent it, or as a hook changed it
-	filled   any           // the same with derived fields: for hooks and permission only
+	context  tools.Context   // this call's own copy
+	sent     json.RawMessage // what the model sent, where a hook has changed it
+	input    any             // as the model sent it, or as a hook changed it
+	filled   any             // the same with derived fields: for hooks and permission only
 	paths    []permission.Path
 	verdict  func(context.Context) (*Verdict, error)
 	hook     *HookAnswer
@@ -148,7 +149,7 @@ func (c *call) preToolUse(ctx context.Context) error {
 	if answer.UpdatedInput == nil {
 		return nil
 	}
-	c.Use.Input = answer.UpdatedInput
+	c.sent, c.Use.Input = c.Use.Input, answer.UpdatedInput
 	for _, again := range []func(*call, context.Context) error{(*call).parse, (*call).validate, (*call).backfill} {
 		if err := again(c, ctx); err != nil {
 			return fmt.Errorf("a hook changed the input: %w", err)

@@ -366,7 +366,7 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelop
 	req := &wire.CallRequest{Call: s.calls.Add(1), Name: name, Input: input, Envelope: env}
 	got, err := b.client.Call(ctx, req, progress)
 	if failure := (*wire.CallFailure)(nil); errors.As(err, &failure) {
-		failure.Message = changeset.Printable(failure.Message)
+		failure.Message = printableLines(failure.Message)
 	}
 	moved, moveErr := s.quarantine()
 	var r *Returned
@@ -375,4 +375,14 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelop
 	}
 	background := e.Box == Hand && (got == nil || got.Background > 0)
 	return r, errors.Join(s.over(err), moveErr, s.running.end(ctx, e.Box == Hand, background))
+}
+
+// printableLines is a text of the guest's that keeps its lines, as what a
+// compiler of patterns says of a place in one needs them.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = changeset.Printable(line)
+	}
+	return strings.Join(lines, "\n")
 }

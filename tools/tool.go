@@ -351,7 +351,7 @@ func (t *Tool) Parse(data json.RawMessage) (in any, unknown []string, err error)
 		}
 	}
 	for name, value := range fields {
-		if err := t.checkType(name, value); err != nil {
+		if err := t.checkField(name, value); err != nil {
 			return nil, unknown, wrong("%v", err)
 		}
 	}
@@ -392,11 +392,11 @@ func topLevelFields(data []byte) int {
 	return n
 }
 
-// checkType says of a field of another type what the schema's own error says
-// less plainly.
-func (t *Tool) checkType(name string, value any) error {
-	want := t.InputSchema.Properties[name].Type
-	ok := true
+// checkField says of a field of another type, or beyond its bounds, what the
+// schema's own error says less plainly.
+func (t *Tool) checkField(name string, value any) error {
+	field := t.InputSchema.Properties[name]
+	want, ok := field.Type, true
 	switch v := value.(type) {
 	case nil:
 		ok = false
@@ -412,13 +412,35 @@ func (t *Tool) checkType(name string, value any) error {
 		ok = want == "object"
 	}
 	if !ok && want != "" {
-		got, _ := json.Marshal(value)
-		if len(got) > 60 {
-			got = append(got[:60], "..."...)
+		return fmt.Errorf("the field %q must be of type %s, not %s", name, want, short(value))
+	}
+	if n, ok := value.(float64); ok {
+		switch least, most := field.Minimum, field.Maximum; {
+		case least != nil && n < *least:
+			return fmt.Errorf("the field %q must be at least %.0f, not %s", name, *least, short(value))
+		case most != nil && n > *most:
+			return fmt.Errorf("the field %q must be at most %.0f, not %s", name, *most, short(value))
 		}
-		return fmt.Errorf("the field %q must be of type %s, not %s", name, want, got)
+	}
+	if text, ok := value.(string); ok && len(field.Enum) > 0 {
+		names := make([]string, len(field.Enum))
+		for i, one := range field.Enum {
+			names[i] = fmt.Sprint(one)
+		}
+		if !slices.Contains(names, text) {
+			return fmt.Errorf("the field %q must be one of %s, not %s", name, strings.Join(names, ", "), short(value))
+		}
 	}
 	return nil
+}
+
+// short is the beginning of a value.
+func short(value any) string {
+	text, _ := json.Marshal(value)
+	if len(text) > 60 {
+		return string(text[:60]) + "..."
+	}
+	return string(text)
 }
 
 func (t *Tool) fieldNames() []string { return slices.Sorted(maps.Keys(t.fields)) }

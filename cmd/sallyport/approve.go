@@ -353,11 +353,8 @@ func approveEach(ctx context.Context, c *cli.Context, store *sandbox.Store) erro
 
 // completeQuestions completes the ID of a question, and flags.
 func completeQuestions(c *cli.Context) {
-	switch last := completed(); {
-	case last == "--why":
-		return
-	case strings.HasPrefix(last, "-") && last != "--yes" && last != "--no":
-		cli.DefaultCompleteWithFlags(c.Command)(c)
+	if last := completed(); strings.HasPrefix(last, "-") && last != "--yes" && last != "--no" {
+		completeFlags(c)
 		return
 	}
 	store, err := openStore()

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/sandbox"
 )
 
 // Scripts that complete by asking sallyport itself.
@@ -57,12 +60,55 @@ func completed() string {
 	return os.Args[len(os.Args)-2]
 }
 
-// completeNames completes a session's name.
+// completeValue completes the value of a flag, and reports whether one was to be
+// completed. The parser would find a flag without its value, and fail.
+func completeValue(app *cli.App, args []string) bool {
+	n := len(args) - 2
+	if n < 1 || args[n+1] != generate {
+		return false
+	}
+	list, cmd := app.Commands, (*cli.Command)(nil)
+	for _, arg := range args[1:n] {
+		next := find(list, arg)
+		if next == nil {
+			break
+		}
+		list, cmd = next.Subcommands, next
+	}
+	if cmd == nil || !strings.HasPrefix(args[n], "-") || !takesValue(cmd, args[n]) {
+		return false
+	}
+	switch strings.TrimLeft(args[n], "-") {
+	case "session":
+		printNames()
+	case "mode":
+		for _, m := range permission.Modes {
+			fmt.Println(m)
+		}
+	case "workspace":
+		fmt.Println(sandbox.Cow)
+		fmt.Println(sandbox.Direct)
+	case "expose":
+		for _, name := range sandbox.Presets() {
+			fmt.Println(name)
+		}
+	}
+	return true
+}
+
+// generate is what a shell's script asks for completions with.
+const generate = "--generate-bash-completion"
+
+// completeNames completes a session's name, and flags.
 func completeNames(c *cli.Context) {
-	if strings.HasPrefix(completed(), "-") && completed() != "--session" {
-		cli.DefaultCompleteWithFlags(c.Command)(c)
+	if strings.HasPrefix(completed(), "-") {
+		completeFlags(c)
 		return
 	}
+	printNames()
+}
+
+func printNames() {
 	store, err := openStore()
 	if err != nil {
 		return
@@ -76,14 +122,8 @@ func completeNames(c *cli.Context) {
 	}
 }
 
-// completeFlags completes flags, and the value of --session.
-func completeFlags(c *cli.Context) {
-	if completed() == "--session" {
-		completeNames(c)
-		return
-	}
-	cli.DefaultCompleteWithFlags(c.Command)(c)
-}
+// completeFlags completes flags.
+func completeFlags(c *cli.Context) { cli.DefaultCompleteWithFlags(c.Command)(c) }
 
 func completionCommand() *cli.Command {
 	return &cli.Command{

@@ -36,6 +36,9 @@ func main() {
 	// What ttrpc logs of a guest is that guest's to write; wire reports it once.
 	log.L.Logger.SetOutput(io.Discard)
 	app := newApp()
+	if completeValue(app, os.Args) {
+		return
+	}
 	err := app.Run(inOrder(app, os.Args))
 	native.Shutdown()
 	if err == nil {

@@ -155,9 +155,9 @@ func TestSeenBeforeChanged(t *testing.T) {
 		do("Edit", "     1\t1\n     2\ttwo", "file_path", work+"/file", "old_string", "one", "new_string", "1"),
 		do("Edit", "     2\t2", "file_path", "./file", "old_string", "two", "new_string", "2"), // its own change was seen
 		no("Write", readFirst, "file_path", "other", "content", "x"),
-		do("Write", "updated "+work+"/file: 6 bytes, 1 lines", "file_path", "file", "content", "three\n"),
+		do("Write", "updated "+work+"/file: 6 bytes, 1 line", "file_path", "file", "content", "three\n"),
 		do("Edit", "     1\tfour", "file_path", "file", "old_string", "three", "new_string", "four"),
-		do("Write", "created "+work+"/new/er", "file_path", "new/er", "content", "a"),
+		do("Write", "created "+work+"/new/er: 1 byte, 1 line", "file_path", "new/er", "content", "a"),
 		do("Edit", "b", "file_path", "new/er", "old_string", "a", "new_string", "b"),
 		do("Edit", "created "+work+"/e/new: 1 bytes", "file_path", "e/new", "old_string", "", "new_string", "c"),
 		do("Write", "updated", "file_path", "e/new", "content", "d"),

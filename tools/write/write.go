@@ -70,7 +70,7 @@ func render(out call.Output) []tools.Block {
 	if out.Created {
 		verb = "created"
 	}
-	fmt.Fprintf(&b, "%s %s: %d bytes, %d lines", verb, inside.Quote(out.Path), out.Size, out.Lines)
+	fmt.Fprintf(&b, "%s %s: %s, %s", verb, inside.Quote(out.Path), count(out.Size, "byte"), count(out.Lines, "line"))
 	if out.Emptied {
 		b.WriteString("\nthe file is now empty")
 	}
@@ -78,4 +78,11 @@ func render(out call.Output) []tools.Block {
 		fmt.Fprintf(&b, "\nthe file had %d other names (hard links), which keep the old content", out.Links)
 	}
 	return tools.Text(b.String())
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
