@@ -74,7 +74,8 @@ func (c *consideration) allowsPath(path Path) *Rule {
 }
 
 // allowedCommand returns the rules that allow a command, or else what of it
-// none allows: each of its parts must be allowed by one, or only read.
+// none allows: each of its parts must be allowed by one, or only read. unread is
+// then why that is not known to be read-only.
 func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 	var ofTool []*Rule
 	for i := range c.policy.Rules {
@@ -91,6 +92,7 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 		return nil, "no rule allows what cannot be read"
 	}
 	if len(c.script.Notes) > 0 {
+		c.unread = c.script.Notes[0]
 		return nil, "no rule allows all of it"
 	}
 	for i := range c.script.Parts {
@@ -99,6 +101,9 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 			continue
 		}
 		i := slices.IndexFunc(ofTool, func(r *Rule) bool { return r.command.allows(part) })
+		if i < 0 {
+			c.unread = part.Why
+		}
 		if i < 0 && len(c.script.Parts) == 1 {
 			return nil, "no rule allows it"
 		}
@@ -114,11 +119,13 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 			continue
 		}
 		if len(redirect.Paths) == 0 {
+			c.unread = ""
 			return nil, "no rule allows writing by " + printable(redirect.Source)
 		}
 		for _, path := range c.lead(redirect.Paths) {
 			r := c.allowsPath(path)
 			if r == nil {
+				c.unread = "" // that says it already
 				return nil, "no rule allows writing to " + printable(path.Name)
 			}
 			used = append(used, r)

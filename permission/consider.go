@@ -19,6 +19,7 @@ type consideration struct {
 
 	readOnly bool
 	why      string // it is not allowed by itself
+	unread   string // why a command is not known to be read-only
 	// The reason of the first of each; "" where there is none.
 	deny, ask, allow string
 	chain            []Step
@@ -27,7 +28,6 @@ type consideration struct {
 func (p *Policy) consider(r *Request) *consideration {
 	c := &consideration{policy: p, Request: r, readOnly: r.ReadOnly}
 	c.why = "no rule allows " + r.Tool
-	unread := "" // why a command is not known to be read-only
 	if r.HasCommand {
 		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
 		only, why := c.script.ReadOnly()
@@ -35,7 +35,7 @@ func (p *Policy) consider(r *Request) *consideration {
 			only, why = false, "it goes on in the background"
 		}
 		c.readOnly = only
-		c.why, unread = "no rule allows it", why
+		c.why, c.unread = "no rule allows it", why
 	} else if len(r.Paths) > 0 && !r.ReadOnly {
 		c.why = "no rule allows changing " + r.Paths[0].Name
 		if _, inside := below(p.Workspace, r.Paths[0].Name); !inside {
@@ -56,8 +56,8 @@ func (p *Policy) consider(r *Request) *consideration {
 	}
 	c.protected()
 	c.allowed()
-	if unread != "" {
-		c.why += ", and it is not known to be read-only: " + unread
+	if c.unread != "" {
+		c.why += ", and it is not known to be read-only: " + c.unread
 	}
 	return c
 }

@@ -188,6 +188,8 @@ func TestResolve(t *testing.T) {
 		{"deny Edit(/src/**) :: bypassPermissions :: Bash echo x > src/a.go", Deny},
 		{"deny Edit(/src/**) :: bypassPermissions :: Bash rm src/a.go", Deny},
 		{"deny Edit(/src/**) :: bypassPermissions :: Bash python3 x.py", Ask},
+		{"deny Edit(.env) :: bypassPermissions :: Bash rm a.go", Allow},
+		{"deny Edit(.env) :: bypassPermissions :: Bash rm -r sub", Ask},
 		{"allow Edit(/.git/**) :: Edit .git/hooks/pre-commit", Ask},
 		{"allow Bash :: Bash echo x > .git/hooks/pre-commit", Ask},
 		{"allow Bash :: Bash cp x .git/hooks/pre-commit", Ask},
@@ -345,6 +347,22 @@ func TestHookAndTool(t *testing.T) {
 		r.Hook.Answer, r.Check.Answer = test.hook, test.tool
 		if d := c.policy(t).Resolve(r); d.Behavior != test.want {
 			t.Errorf("%s, hook %q, tool %q: %s: %s", test.line, test.hook, test.tool, d.Behavior, d.Reason)
+		}
+	}
+}
+
+// The reason is about the part of a command that no rule allows, and not about
+// one that a rule does allow.
+func TestReasonIsAboutWhatIsNotAllowed(t *testing.T) {
+	for line, want := range map[string]string{
+		"touch x; make all": "no rule allows a part of it, make all, and it is not known to be read-only: make runs other programs",
+		"FOO=1 touch x":     "no rule allows all of it, and it is not known to be read-only: it sets FOO, which may change what commands do",
+		"touch x > y":       "no rule allows writing to " + workspace + "/y",
+		"make":              "no rule allows it, and it is not known to be read-only: make runs other programs",
+	} {
+		c := of(t, "allow Bash(touch *) :: Bash "+line)
+		if d := c.policy(t).Resolve(c.request()); d.Behavior != Ask || d.Reason != want {
+			t.Errorf("%s: %s: %s\nwant %s", line, d.Behavior, d.Reason, want)
 		}
 	}
 }

@@ -79,6 +79,11 @@ func ParseRule(text string, behavior Behavior, source string) (Rule, error) {
 	if star := strings.IndexByte(tool, '*'); star >= 0 && (star != len(tool)-1 || !strings.HasPrefix(tool, mcpPrefix)) {
 		return fail("a star stands only at the end of the name of an MCP server's tools: mcp__server__*")
 	}
+	for known := range contents {
+		if known != tool && strings.EqualFold(known, tool) {
+			return fail("no tool is called %s; did you mean %s?", tool, known)
+		}
+	}
 	if to, ok := aliases[tool]; ok {
 		r.Tool = to
 	}
@@ -157,6 +162,12 @@ func (r *Rule) names(tool string) bool {
 // writes reports whether a rule is about changing files.
 func (r *Rule) writes() bool {
 	return r.Tool == "Edit" || r.Tool == "Write" || r.Tool == "MultiEdit" || r.Tool == "NotebookEdit"
+}
+
+// KnowsTool reports whether the rule's tool is one that agents are known to have,
+// or an MCP server's.
+func (r *Rule) KnowsTool() bool {
+	return contents[r.Tool] != 0 || strings.HasPrefix(r.Tool, mcpPrefix)
 }
 
 // OfFiles reports whether a rule names files that are read or changed.

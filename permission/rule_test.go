@@ -31,6 +31,8 @@ func TestParseRule(t *testing.T) {
 		"Bash(x\ny)":                    "control character",
 		"Ba*":                           "only at the end of the name of an MCP",
 		"mcp__*__x":                     "only at the end",
+		"bash":                          "no tool is called bash; did you mean Bash?",
+		"webfetch(domain:x.org)":        "did you mean WebFetch?",
 		"TodoWrite(x)":                  "take no content",
 		"mcp__x__y(z)":                  "take no content",
 		"Read(!x)":                      "negated",

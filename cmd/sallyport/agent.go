@@ -28,7 +28,7 @@ func agentCommand() *cli.Command {
 			"A line that is no message is reported, and the script goes on after it. The exit code is 0 when every line\n" +
 			"was a message, whatever became of its calls; 130 when it was interrupted.",
 		Flags: agentFlags(
-			&cli.StringFlag{Name: "script", Usage: "the `FILE` with the messages; - is standard input", Required: true},
+			&cli.StringFlag{Name: "script", Usage: "the `FILE` with the messages; - is standard input"},
 			&cli.IntFlag{Name: "lines", Value: 10, Usage: "show `N` lines of each result; 0 for all"},
 			jsonFlag(),
 		),
@@ -38,6 +38,9 @@ func agentCommand() *cli.Command {
 }
 
 func runAgent(c *cli.Context) error {
+	if c.String("script") == "" {
+		return usageError(c, "name the file with the messages: --script FILE, or - for standard input")
+	}
 	if c.Int("lines") < 0 {
 		return usageError(c, "--lines %d: use 0 or more", c.Int("lines"))
 	}

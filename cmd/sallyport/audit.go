@@ -137,7 +137,8 @@ type row struct {
 }
 
 func rowOf(name string, r, decision *audit.Record) row {
-	what, decided, result := string(r.Kind), "", ""
+	what, decided := string(r.Kind), ""
+	var result []string
 	if r.Event != "" {
 		what = r.Event
 	}
@@ -149,23 +150,23 @@ func rowOf(name string, r, decision *audit.Record) row {
 	}
 	switch x := r.Result; {
 	case x == nil && r.Kind == audit.KindDecision:
-		result = "no result: it runs, or its process died"
+		result = append(result, "no result: it runs, or its process died")
 	case x == nil:
 	case x.Error != "":
-		result = x.Error
+		result = append(result, x.Error)
 	case x.Signal != "":
-		result = x.Signal
+		result = append(result, x.Signal)
 	case x.Exit != nil:
-		result = fmt.Sprintf("exit %d", *x.Exit)
+		result = append(result, fmt.Sprintf("exit %d", *x.Exit))
 	}
 	if x := r.Result; x != nil {
-		result += fmt.Sprintf(", %v", x.Duration.Round(100*time.Microsecond))
+		result = append(result, x.Duration.Round(100*time.Microsecond).String())
 		if n := len(x.Paths) + x.More; n > 0 {
-			result += fmt.Sprintf(", %s in the session", count(n, "change"))
+			result = append(result, count(n, "change")+" in the session")
 		}
 	}
 	return row{r.Time, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.Time.Local().Format("2006-01-02 15:04:05.000"), name,
-		changeset.Printable(what), changeset.Printable(decided), changeset.Printable(result))}
+		changeset.Printable(what), changeset.Printable(decided), changeset.Printable(strings.Join(result, ", ")))}
 }
 
 // shortInput shows an input in a few words: what is run, or which file it is

@@ -44,7 +44,7 @@ func execCommand() *cli.Command {
 			"see sallyport diff, apply and discard. Processes that it leaves in the background end with it.\n\n" +
 			"The exit code is the command's; 124 when its time limit has passed, 125 when the box failed, 126 when the\n" +
 			"command was denied or cannot be executed, 127 when there is none of that name, 130 when it was interrupted.",
-		Flags: append(append(sessionFlags(), boxFlags()...),
+		Flags: append(append(sessionFlags(), boxFlags("hide what `RULE` names, as Read(.env) or Read(/secrets/**), or make it read-only: Edit(*.lock)")...),
 			&cli.BoolFlag{Name: "new", Usage: "use a session of its own, which is removed at the end unless it has changes"},
 			&cli.BoolFlag{Name: "t", Usage: "run the command on a terminal"},
 			&cli.BoolFlag{Name: "i", Usage: "hand the command this command's standard input; without, it is empty"},

@@ -42,12 +42,13 @@ func jsonFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "json", Usage: "print JSON"}
 }
 
-// Flags that say what a session is created with and limited to.
-func boxFlags() []cli.Flag {
+// Flags that say what a session is created with and limited to. What --deny does
+// depends on whose the commands are.
+func boxFlags(deny string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "workspace", Usage: "`cow`: changes stay in the session until they are applied; direct: the real directory is writable", DefaultText: "cow"},
 		&cli.StringSliceFlag{Name: "expose", Usage: "show the session `DIR` too, read-only, or with DIR:cow with a private layer to write to; or a preset: " + strings.Join(sandbox.Presets(), ", ")},
-		&cli.StringSliceFlag{Name: "deny", Usage: "hide what `RULE` names, as Read(.env) or Read(/secrets/**), or make it read-only: Edit(*.lock)"},
+		&cli.StringSliceFlag{Name: "deny", Usage: deny},
 		&cli.StringFlag{Name: "memory", Usage: "limit the session's memory to `SIZE` (512m, 4g)", DefaultText: "3/4 of the machine's"},
 		&cli.Float64Flag{Name: "cpus", Usage: "limit the session to `N` processors", DefaultText: "no limit"},
 		&cli.Int64Flag{Name: "pids", Usage: "limit the session to `N` processes and threads", DefaultText: strconv.Itoa(sandbox.DefaultPids)},

@@ -26,7 +26,7 @@ func mcpCommand() *cli.Command {
 			"one, and says so on standard error. See docs/agents.md for the lines that set up clients.\n\n" +
 			"A client that runs without a person (claude -p, codex exec) says no by itself to what it is asked: with\n" +
 			"--elicit=false questions go to sallyport approve in any case.",
-		Flags:        agentFlags(&cli.BoolFlag{Name: "elicit", Value: true, Usage: "ask in the client where it can ask its user (MCP elicitation)"}),
+		Flags:        agentFlags(&cli.BoolFlag{Name: "elicit", Value: true, Usage: "ask in the client where it can ask its user (MCP elicitation), as it does unless --elicit=false is given"}),
 		BashComplete: completeFlags,
 		Action:       atMost(0, runMCP),
 	}

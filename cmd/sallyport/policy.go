@@ -35,7 +35,7 @@ func policyFlags() []cli.Flag {
 
 // agentFlags are the flags of commands that run an agent's calls.
 func agentFlags(more ...cli.Flag) []cli.Flag {
-	flags := append(sessionFlags(), boxFlags()...)
+	flags := append(sessionFlags(), boxFlags("deny what `RULE` names, whatever allows it: Bash(rm *), Edit; files of Read(.env) are hidden from programs too, those of Edit(*.lock) read-only")...)
 	flags = append(flags, policyFlags()...)
 	flags = append(flags, &cli.BoolFlag{Name: "new", Usage: "use a session of its own, which is removed at the end unless it has changes"})
 	return append(flags, more...)
@@ -81,6 +81,10 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	if err != nil {
 		return nil, err
 	}
+	set := tools.NewSet(builtin.All()...)
+	if err := checkTools(c, rules.Rules, set); err != nil {
+		return nil, err
+	}
 	if c.Bool("new") {
 		o.New = true
 		if o.Name == "" {
@@ -92,10 +96,30 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 		return nil, err
 	}
 	r := &agentRun{cli: c, session: s, own: c.Bool("new")}
-	if r.pipeline, err = pipeline.New(s, tools.NewSet(builtin.All()...), rules); err != nil {
+	if r.pipeline, err = pipeline.New(s, set, rules); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
+}
+
+// checkTools refuses a rule whose tool is misspelt: it would be about nothing, and
+// a denial that is about nothing allows. Rules for tools that other agents have
+// may stand there.
+func checkTools(c *cli.Context, rules []permission.Rule, set *tools.Set) error {
+	for _, r := range rules {
+		unknown := (*tools.UnknownToolError)(nil)
+		if r.KnowsTool() {
+			continue
+		}
+		if _, err := set.Find(r.Tool); !errors.As(err, &unknown) {
+			continue
+		}
+		if unknown.Nearest != "" {
+			return usageError(c, "--%s %s: %w", r.Behavior, r.String(), unknown)
+		}
+		complain(fmt.Sprintf("--%s %s is about nothing here: %v", r.Behavior, r.String(), unknown))
+	}
+	return nil
 }
 
 // ownName is the name of a session that nobody has named.

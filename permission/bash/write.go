@@ -66,9 +66,10 @@ func each(v *verdict, a *args, d dirs) {
 	}
 }
 
+// eachTree is for rm: what is below its operands goes only if it is told so.
 func eachTree(v *verdict, a *args, d dirs) {
 	for _, op := range a.operands {
-		v.write(op, d, true)
+		v.write(op, d, a.has("r", "R", "recursive"))
 	}
 }
 
