@@ -104,7 +104,7 @@ func spelled(in fs.FS, rel string) ([]string, error) {
 				return nil, err
 			}
 			for _, e := range entries {
-				if strings.ToLower(e.Name()) == strings.ToLower(name) && (e.IsDir() || i == len(names)-1) {
+				if strings.EqualFold(e.Name(), name) && (e.IsDir() || i == len(names)-1) {
 					next = append(next, path.Join(dir, e.Name()))
 				}
 			}
