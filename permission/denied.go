@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,11 @@ import (
 // nothing would hold it.
 func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (read, write []string, err error) {
 	in := &Policy{Workspace: workspace, Home: home}
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for what the rules deny: %w", err)
+	}
+	defer root.Close()
 	var walk []*Rule
 	for i := range rules {
 		r := &rules[i]
@@ -29,11 +35,20 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 			continue // its tools are denied; what a session shows is not the user's there
 		}
 		if name, ok := r.path.literal(in); ok {
-			if rel, inside := below(workspace, name); !inside || rel == "" {
+			rel, inside := below(workspace, name)
+			if !inside || rel == "" {
 				return nil, nil, fmt.Errorf("the rule %s denies the whole workspace; name paths in it", r)
 			}
 			r.list(name, &read, &write)
 			if r.path.root != anywhere {
+				// A denial ignores case.
+				names, err := spelled(root.FS(), rel)
+				if err != nil {
+					return nil, nil, fmt.Errorf("looking for what the rule %s denies: %w", r, err)
+				}
+				for _, rel := range names {
+					r.list(filepath.Join(workspace, rel), &read, &write)
+				}
 				continue
 			}
 		}
@@ -42,17 +57,12 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 	if len(walk) == 0 {
 		return outermost(read), outermost(write), nil
 	}
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
-		return nil, nil, fmt.Errorf("looking for what the rules deny: %w", err)
-	}
-	defer root.Close()
 	err = fs.WalkDir(root.FS(), ".", func(rel string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && rel != "." && (errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)):
-			return fs.SkipDir // the session cannot read it either, or it is gone
+		case err != nil && rel != "." && cannotBeRead(err):
+			return fs.SkipDir
 		case err != nil || rel == ".":
 			return err
 		}
@@ -73,6 +83,35 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 		return nil, nil, fmt.Errorf("looking for what the rules deny: %w", err)
 	}
 	return outermost(read), outermost(write), nil
+}
+
+// cannotBeRead reports whether a directory is one that the session cannot read
+// either, or gone.
+func cannotBeRead(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
+}
+
+// spelled returns the paths that there are and that differ from one in case, if
+// at all. Links are not followed.
+func spelled(in fs.FS, rel string) ([]string, error) {
+	found := []string{"."}
+	names := components(rel)
+	for i, name := range names {
+		var next []string
+		for _, dir := range found {
+			entries, err := fs.ReadDir(in, dir)
+			if err != nil && !cannotBeRead(err) {
+				return nil, err
+			}
+			for _, e := range entries {
+				if strings.EqualFold(e.Name(), name) && (e.IsDir() || i == len(names)-1) {
+					next = append(next, path.Join(dir, e.Name()))
+				}
+			}
+		}
+		found = next
+	}
+	return found, nil
 }
 
 func (r *Rule) list(path string, read, write *[]string) {

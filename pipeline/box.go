@@ -107,18 +107,27 @@ func (c *call) recordDecision() error {
 // record writes a decision with the input that it is about.
 func (c *call) record(r audit.Record, durable bool) error {
 	r.Call, r.Parent, r.Use, r.Principal = rand.Text(), c.context.Agent.Parent, c.Use.ID, c.Use.By
-	input := any(c.Use.Input)
-	if !json.Valid(c.Use.Input) {
-		input = string(c.Use.Input)
-	}
-	if err := r.SetInput(input); err != nil {
+	if err := r.SetInput(valid(c.Use.Input)); err != nil {
 		return err
+	}
+	if c.sent != nil {
+		if err := r.SetSent(valid(c.sent)); err != nil {
+			return err
+		}
 	}
 	if err := c.place.record(r, durable); err != nil {
 		return err
 	}
 	c.id = r.Call
 	return nil
+}
+
+// valid is an input as JSON, whatever it is.
+func valid(input json.RawMessage) any {
+	if json.Valid(input) {
+		return input
+	}
+	return string(input)
 }
 
 // recordResult writes what came of a call. One that never came to a decision is

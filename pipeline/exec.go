@@ -143,7 +143,8 @@ func (s *Session) addChanges(ctx context.Context, r *audit.Result) {
 	if s.Mode != sandbox.Cow {
 		return
 	}
-	c, err := s.Session.Changes(context.WithoutCancel(ctx), Protected(s.Workspace))
+	ctx = context.WithoutCancel(ctx) // of a call that was interrupted, too
+	c, err := s.Session.Changes(ctx, Protected(s.Workspace))
 	if err != nil {
 		return
 	}

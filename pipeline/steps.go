@@ -47,9 +47,10 @@ type call struct {
 
 	started  time.Time
 	tool     *tools.Tool
-	context  tools.Context // this call's own copy
-	input    any           // as the model sent it, or as a hook changed it
-	filled   any           // the same with derived fields: for hooks and permission only
+	context  tools.Context   // this call's own copy
+	sent     json.RawMessage // what the model sent, where a hook has changed it
+	input    any             // as the model sent it, or as a hook changed it
+	filled   any             // the same with derived fields: for hooks and permission only
 	paths    []permission.Path
 	verdict  func(context.Context) (*Verdict, error)
 	hook     *HookAnswer
@@ -149,7 +150,7 @@ func (c *call) preToolUse(ctx context.Context) error {
 	if answer.UpdatedInput == nil {
 		return nil
 	}
-	c.Use.Input = answer.UpdatedInput
+	c.sent, c.Use.Input = c.Use.Input, answer.UpdatedInput
 	for _, again := range []func(*call, context.Context) error{(*call).parse, (*call).validate, (*call).backfill} {
 		if err := again(c, ctx); err != nil {
 			return fmt.Errorf("a hook changed the input: %w", err)
@@ -408,7 +409,11 @@ func (c *call) closeRecord(ctx context.Context) error {
 		c.tellError()
 	}
 	if len(c.Unknown) > 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s has no field %s: ignored", c.Tool, strings.Join(c.Unknown, ", ")))
+		names := strings.Join(c.Unknown, ", ")
+		if n := utf8.RuneCountInString(names); n > mostNames {
+			names = cut(names, n, mostNames)
+		}
+		c.Notes = append(c.Notes, fmt.Sprintf("%s has no field %s: ignored", c.Tool, names))
 	}
 	if c.box != nil {
 		c.tellBox()
@@ -426,6 +431,9 @@ func (c *call) closeRecord(ctx context.Context) error {
 	return err
 }
 
+// mostNames is how much of the names of unknown fields is said, in characters.
+const mostNames = 1000
+
 // tellError makes the result what the model can act on.
 func (c *call) tellError() {
 	text := c.Err.Error()
@@ -436,6 +444,10 @@ func (c *call) tellError() {
 		text = fmt.Sprintf("the call was stopped: it took longer than %v", c.Envelope.Time)
 	case errors.Is(c.Err, context.Canceled) && c.box != nil:
 		text = "interrupted by the user while it ran; what it had done by then stays done"
+	}
+	// An error may name what it is about, which may be anything that was sent.
+	if n := utf8.RuneCountInString(text); n > tools.DefaultMaxResult {
+		text = cut(text, n, tools.DefaultMaxResult)
 	}
 	if c.called != nil && len(c.Blocks) > 0 && c.Text() != "" {
 		c.Blocks = append(c.Blocks, tools.Block{Type: "text", Text: "\n" + text})

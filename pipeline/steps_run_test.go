@@ -491,3 +491,32 @@ func BenchmarkPipelineWithoutTheBox(b *testing.B) {
 		}
 	}
 }
+
+// What a model sends comes back to it only within bounds, whatever was wrong with
+// it.
+func TestEchoIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for name, u := range map[string]Use{
+		"a tool":            {ID: "1", Name: long},
+		"a field like one":  use(`{"path":"a","PATH":"` + long + `"}`),
+		"an unknown field":  use(`{"path":"a","` + long + `":1}`),
+		"a value":           use(`{"path":"a","size":"` + long + `"}`),
+		"a path of nothing": use(`{"path":{"` + long + `":1}}`),
+	} {
+		p, _ := newPipeline(nil)
+		o := p.Run(t.Context(), u)
+		if n := len(o.Text()); n > tools.DefaultMaxResult+1000 {
+			t.Errorf("%s: the result has %d bytes", name, n)
+		}
+		for _, note := range o.Notes {
+			if len(note) > 2000 {
+				t.Errorf("%s: a note has %d bytes", name, len(note))
+			}
+		}
+	}
+	// An error of the container's may be as long as a message.
+	c := &call{Outcome: Outcome{Err: errors.New(long)}}
+	if c.tellError(); len(c.Text()) > tools.DefaultMaxResult+1000 {
+		t.Errorf("an error: the result has %d bytes", len(c.Text()))
+	}
+}

@@ -284,7 +284,7 @@ func (f *fakeHooks) PostToolUse(_ context.Context, h *HookCall, o *Outcome) (*Ho
 }
 
 func TestPreToolUse(t *testing.T) {
-	p, _ := newPipeline(nil)
+	p, place := newPipeline(nil)
 	var seen string
 	hooks := &fakeHooks{pre: func(h *HookCall) (*HookAnswer, error) {
 		seen = string(h.Input)
@@ -303,6 +303,12 @@ func TestPreToolUse(t *testing.T) {
 	c, err := through(t, p, use(`{"path":"a"}`), "PreToolUse hooks")
 	if err != nil || c.input.(poke).Path != "link/b" || c.paths[0].Real != "/work/target/b" || !c.paths[0].Write || c.Title != "Poke link/b" {
 		t.Errorf("%+v, %+v, %v", c.input, c.paths, err)
+	}
+	// On record is also what the model sent.
+	place.records = nil
+	p.Run(t.Context(), use(`{"path":"a"}`))
+	if r := place.records[0]; string(r.Input) != answer || string(r.Sent) != `{"path":"a"}` || r.SentHash == r.InputHash {
+		t.Errorf("on record: %s, sent %s", r.Input, r.Sent)
 	}
 	for _, answer = range []string{`{"path":1}`, `{"path":"a","bad":true}`, `{`} {
 		if _, err := through(t, p, use(`{"path":"a"}`), "PreToolUse hooks"); err == nil || !strings.Contains(err.Error(), "a hook changed the input") {

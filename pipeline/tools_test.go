@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/tools"
 	"github.com/sallyport/sallyport/tools/bash"
@@ -287,5 +288,20 @@ func BenchmarkRead(b *testing.B) {
 		if o := p.Run(b.Context(), Use{ID: "use", Name: "Read", Input: json.RawMessage(`{"file_path":"4k"}`)}); o.IsError {
 			b.Fatal(o.Text())
 		}
+	}
+}
+
+// The record of a call that was interrupted says what was changed by then.
+func TestInterruptedCallRecordsChanges(t *testing.T) {
+	p := openTools(t, workspace(t), permission.Bypass)
+	if o := run(t, p, "Bash", command("head -c 3000000 /dev/zero > changed")); o.IsError {
+		t.Fatal(o.Text())
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	var r audit.Result
+	p.place.addChanges(ctx, &r)
+	if r.ChangeSet == "" || !slices.Contains(r.Paths, "changed") {
+		t.Errorf("%+v", r)
 	}
 }

@@ -60,8 +60,9 @@ type Session struct {
 
 	mu     sync.Mutex
 	boxes  map[Box]*box
-	broken error // why the session is over; nil while it is not
-	left   error // what could not be removed
+	broken error          // why the session is over; nil while it is not
+	ending sync.WaitGroup // a stop
+	left   error          // what could not be removed
 }
 
 // A box is a container that has been opened.
@@ -256,7 +257,15 @@ func bytesOf(list []string) [][]byte {
 // left but its directory.
 func (s *Session) Close() error {
 	defer s.sweeping.Wait()
-	return s.stop(ErrClosed)
+	return s.end(ErrClosed)
+}
+
+// end is stop for who goes on to the session's directory: it also waits for a
+// stop that another has begun, as the watch of the disk does.
+func (s *Session) end(why error) error {
+	err := s.stop(why)
+	s.ending.Wait()
+	return err
 }
 
 // ErrClosed is the error of calls in a session that was closed.
@@ -270,6 +279,8 @@ func (s *Session) stop(why error) error {
 		return nil
 	}
 	s.broken = why
+	s.ending.Add(1)
+	defer s.ending.Done()
 	boxes := s.boxes
 	s.boxes = nil
 	s.mu.Unlock()
@@ -373,7 +384,7 @@ func (s *Session) pause(ctx context.Context, f func() error) error {
 	if !idle {
 		return fmt.Errorf("%w: wait for it, or close the session", ErrBusy)
 	}
-	if err := s.stop(errPaused); err != nil {
+	if err := s.end(errPaused); err != nil {
 		return err
 	}
 	return errors.Join(f(), s.start(ctx))

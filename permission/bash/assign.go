@@ -1,6 +1,7 @@
 package bash
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -36,7 +37,40 @@ func (w *walker) assignment(a *syntax.Assign, d dirs, prefix bool) bool {
 		return true
 	}
 	w.note("it sets " + name + ", which may change what commands do")
+	texts := []*syntax.Word{a.Value}
+	if a.Array != nil {
+		texts = texts[:0]
+		for _, e := range a.Array.Elems {
+			texts = append(texts, e.Value)
+		}
+	}
+	for _, x := range texts {
+		text, ok := literal(x)
+		w.held(name, Word{Value: text, Known: ok && !a.Append}, d)
+	}
 	return false
+}
+
+// held judges what a variable is given that programs, or the shell itself, may
+// run: a pager, PS4 ...
+func (w *walker) held(name string, value Word, d dirs) {
+	runs := func(suffix string) bool { return strings.HasSuffix(strings.ToUpper(name), suffix) }
+	switch {
+	case !value.Known, name == "PATH", name == "ENV", name == "BASH_ENV", strings.HasPrefix(name, "LD_"):
+		// It names other programs, or files that are evaluated.
+		w.anything(name, d)
+		return
+	case !strings.ContainsAny(value.Value, " \t\n;&|<>(){}[]$`'\"\\") && !slices.ContainsFunc(runners, runs):
+		return // one word
+	}
+	w.mayBeText(value, name, d)
+}
+
+// runners are what names of variables, and of git's settings, end with that hold
+// a program.
+var runners = []string{
+	"PAGER", "EDITOR", "VISUAL", "BROWSER", "SHELL", "COMMAND", "DIFF", "SSH", "ASKPASS", "CMD", "EXTERNAL", "HELPER", "PROGRAM", "FSMONITOR", "TEXTCONV",
+	"DRIVER", "PROCESS", "CLEAN", "SMUDGE", "PROXY", "UPLOADPACK", "RECEIVEPACK",
 }
 
 // harmlessVariables change how output looks, and nothing else.
@@ -65,7 +99,8 @@ func harmlessValue(name string, x *syntax.Word) bool {
 	return false
 }
 
-// literal is the value of a word that has no expansions; no word is "".
+// literal is the value of a word that has no expansions, as of an assignment:
+// its letters of patterns are letters. No word is "".
 func literal(x *syntax.Word) (string, bool) {
 	v := valuer{known: true}
 	if x == nil {
@@ -74,15 +109,25 @@ func literal(x *syntax.Word) (string, bool) {
 	for _, part := range x.Parts {
 		switch p := part.(type) {
 		case *syntax.Lit:
-			v.known = v.known && !strings.ContainsAny(p.Value, `\~`)
-			v.literal(p.Value)
+			v.known = v.known && !strings.Contains(p.Value, "~")
+			v.literal(unescape(p.Value))
 		case *syntax.SglQuoted:
-			v.known = v.known && !p.Dollar
-			v.literal(p.Value)
-		case *syntax.DblQuoted:
-			text, ok := literal(&syntax.Word{Parts: p.Parts})
-			v.known = v.known && ok && !p.Dollar
+			text := p.Value
+			if p.Dollar {
+				var ok bool
+				text, ok = ansiC(text)
+				v.known = v.known && ok
+			}
 			v.literal(text)
+		case *syntax.DblQuoted:
+			v.known = v.known && !p.Dollar
+			for _, q := range p.Parts {
+				l, ok := q.(*syntax.Lit)
+				if !ok {
+					return "", false
+				}
+				v.literal(unescapeQuoted(l.Value))
+			}
 		default:
 			return "", false
 		}
@@ -124,7 +169,7 @@ func isName(s string) bool {
 
 // decl walks export, declare and their like.
 func (w *walker) decl(c *syntax.DeclClause, d dirs) {
-	free := true
+	free, evaluates := true, false
 	words := []Word{lit(c.Variant.Value)}
 	for _, a := range c.Args {
 		switch {
@@ -132,12 +177,21 @@ func (w *walker) decl(c *syntax.DeclClause, d dirs) {
 			word := w.word(a.Value, d)
 			words = append(words, word)
 			free = free && word.Known && (word.Value == "-r" || word.Value == "-a" || word.Value == "-A" || word.Value == "-p")
+			// Integers and references are evaluated, and so are subscripts.
+			evaluates = evaluates || !word.Known || strings.ContainsAny(word.Value, "[(=") ||
+				strings.HasPrefix(word.Value, "-") && strings.ContainsAny(word.Value, "in")
 		case a.Naked:
+			if a.Index != nil {
+				w.arith(a.Index, d)
+			}
 			words = append(words, lit(a.Name.Value))
 			free = free && w.assign(a.Name.Value) && a.Index == nil
 		default:
 			words = append(words, Word{Value: a.Name.Value + "=" + Any})
 			free = w.assignment(a, d, c.Variant.Value == "export") && free
+			if mayBeArray(a) {
+				free, evaluates = false, true
+			}
 		}
 	}
 	switch c.Variant.Value {
@@ -150,4 +204,28 @@ func (w *walker) decl(c *syntax.DeclClause, d dirs) {
 		p.Kind, p.Why = Unknown, c.Variant.Value+" sets variables that may change what commands do"
 	}
 	w.add(p)
+	if evaluates {
+		w.anything(c.Variant.Value, d)
+	}
+}
+
+// mayBeArray reports whether the value of a variable that is declared may be
+// text in parentheses: of an array such a text is evaluated, though it is quoted.
+func mayBeArray(a *syntax.Assign) bool {
+	if a.Array != nil || a.Value == nil {
+		return false
+	}
+	for i := range a.Value.Parts {
+		if begins, ok := literal(&syntax.Word{Parts: a.Value.Parts[:i+1]}); ok && begins != "" {
+			return begins[0] == '('
+		}
+	}
+	text, ok := literal(a.Value)
+	if ok {
+		return false // it is empty
+	}
+	if q, is := a.Value.Parts[0].(*syntax.DblQuoted); is && len(q.Parts) > 0 && !q.Dollar {
+		text, ok = literal(&syntax.Word{Parts: q.Parts[:1]})
+	}
+	return !ok || text == "" || text[0] == '('
 }

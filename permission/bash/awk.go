@@ -10,7 +10,7 @@ var awkFlags = sync.OnceValue(func() *flags { return flagSet("-F= -v= --field-se
 // awk is what its program is: it may write and run anything. Its flags end at
 // the program.
 func awk(_ *walker, words []Word, d dirs) verdict {
-	v := verdict{kind: Read}
+	v := verdict{kind: Read, code: true} // until it is read
 	a, err := awkFlags().read(words[1:], true)
 	switch {
 	case err != nil:
@@ -24,7 +24,7 @@ func awk(_ *walker, words []Word, d dirs) verdict {
 		v.kind = Executes
 		return v.refuse("awk: " + why)
 	}
-	v.open = p.open
+	v.open, v.code = p.open, false
 	for _, op := range a.operands[1:] {
 		if !strings.Contains(op.Value, "=") { // an assignment
 			v.read(op, d, false)

@@ -43,6 +43,8 @@ func TestBounds(t *testing.T) {
 		"find in find":     repeat("find . -exec ", 4000),
 		"continued lines":  "ls x " + repeat("a$\\\n", 15000),
 		"comments":         repeat("#\\\n", 20000),
+		"homes":            repeat("$HOME ", 9000),
+		"quoted homes":     repeat("\"$PWD\" ~/x ", 5000),
 		"comparison":       "[[ " + repeat("a && ", 10000) + "a ]]",
 	} {
 		start := time.Now()
@@ -55,6 +57,20 @@ func TestBounds(t *testing.T) {
 		}
 		if len(s.Parts) > 2000 || len(s.Notes) > 20 || len(s.Redirects) > 2000 {
 			t.Errorf("%s: %d parts, %d notes, %d redirections", name, len(s.Parts), len(s.Notes), len(s.Redirects))
+		}
+	}
+}
+
+// A parser that panics has read nothing, and takes nobody with it.
+func TestWhatMakesTheParserPanicIsBad(t *testing.T) {
+	defer bash.BreakParsers()()
+	for _, src := range []string{"ls", "rm x", ""} {
+		s := bash.Parse(src, inWorkspace)
+		if ok, _ := s.ReadOnly(); ok || s.Bad != bash.Panicked {
+			t.Errorf("%q: read-only %v, bad %q", src, ok, s.Bad)
+		}
+		if s.Source != src {
+			t.Errorf("%q became %q", src, s.Source)
 		}
 	}
 }
@@ -88,6 +104,9 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) {
 		s := bash.Parse(src, inWorkspace)
 		s.Pieces(func([]bash.Word) bool { return true })
+		if s.Bad == bash.Panicked {
+			t.Errorf("%q makes it panic", src)
+		}
 		ok, why := s.ReadOnly()
 		if ok != (why == "") {
 			t.Errorf("%q: %v, %q", src, ok, why)
@@ -120,6 +139,7 @@ func BenchmarkParse(b *testing.B) {
 	for _, src := range []string{
 		"git status && ls -la | grep x",
 		"ls",
+		"echo " + strings.Repeat("$HOME ", 9000),
 		"cd src && for f in $(git ls-files '*.go'); do grep -n \"func $x\" \"$f\" | sed -n '1,5p'; done 2>/dev/null | sort | uniq -c | awk '{print $1}'",
 	} {
 		b.Run(src[:min(len(src), 12)], func(b *testing.B) {

@@ -16,6 +16,8 @@ type verdict struct {
 	globs []string
 	hosts []string
 	edits bool
+	code  bool     // its own text may run anything
+	links []string // where it may put a symbolic link
 }
 
 // A command is one that the table knows.
@@ -76,7 +78,7 @@ func (w *walker) known(name string, words []Word, d dirs) verdict {
 			}
 			return v
 		}
-		if _, ok := through()[name]; ok {
+		if _, ok := wraps(name); ok {
 			return verdict{kind: Executes, open: true, why: whyNot(Executes, name)}
 		}
 		return verdict{kind: Unknown, open: true, why: fmt.Sprintf("what %s does is not known", printable(name))}
@@ -147,14 +149,16 @@ func (v *verdict) path(word Word, d dirs, tree, write bool) {
 	case word.Known && word.Value == "-" && !write:
 		return
 	case word.Known && word.Value != "":
-		names := d.resolve(word.Value)
+		names, certain := d.resolve(word.Value)
 		for _, n := range names {
 			v.paths = append(v.paths, Path{Name: n, Tree: tree, Write: write})
 		}
-		v.open = v.open || len(names) == 0
+		v.open = v.open || !certain
 	case strings.HasPrefix(word.Value, "/dev/fd/"+Any): // of a process substitution
-	case word.glob != "" && !word.Splits && !write && len(d.resolve(word.glob)) > 0:
-		v.globs = append(v.globs, d.resolve(word.glob)...)
+	case word.glob != "" && !word.Splits && !write:
+		globs, certain := d.resolve(word.glob)
+		v.globs = append(v.globs, globs...)
+		v.open = v.open || !certain
 	default:
 		v.open = true
 	}

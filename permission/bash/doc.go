@@ -18,5 +18,13 @@
 // What a repository's configuration could still run is held by the read-only
 // container.
 //
+// For rules that forbid a command the other direction counts: what a script may
+// run is found also where it does not stand as a command. What evaluates a text
+// that is not known, and a program that is given code, is a part that may be
+// anything. A program by its file (make, python3 x.py) is no such part: it is not read.
+//
+// A path is certain where it does not go up from what may be a symbolic link, and
+// where nothing in the script may put one; else it is open.
+//
 // The package knows nothing of rules. It reads no file.
 package bash

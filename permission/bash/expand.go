@@ -25,7 +25,7 @@ func (w *walker) expansion(part syntax.WordPart, d dirs) {
 			w.bad("it is no command of bash")
 		}
 		if p.Backquotes && strings.Contains(w.text(p), `\`) {
-			w.note("backquotes with backslashes in them")
+			w.evaluates("backquotes with backslashes in them", d)
 		}
 		w.stmts(p.Stmts, d)
 	case *syntax.ProcSubst:
@@ -35,7 +35,7 @@ func (w *walker) expansion(part syntax.WordPart, d dirs) {
 	case *syntax.ParamExp:
 		w.paramExp(p, d)
 	case *syntax.ExtGlob:
-		w.note("an extended pattern depends on the shell's options")
+		w.extended(p, d)
 	default:
 		w.bad("it has an expansion that is not known")
 	}
@@ -47,7 +47,7 @@ func (w *walker) paramExp(p *syntax.ParamExp, d dirs) {
 		return
 	}
 	if p.Excl && p.Names == 0 {
-		w.note("${!...} evaluates what a variable holds")
+		w.evaluates("${!...} evaluates what a variable holds", d)
 	}
 	if p.Flags != nil || p.Width || p.IsSet || p.NestedParam != nil || len(p.Modifiers) > 0 || p.Param == nil {
 		w.bad("it is no command of bash")
@@ -72,15 +72,30 @@ func (w *walker) paramExp(p *syntax.ParamExp, d dirs) {
 	switch p.Exp.Op {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		if !w.assign(p.Param.Value) {
-			w.note("an expansion sets " + p.Param.Value)
+			w.evaluates("an expansion sets "+p.Param.Value+", which may be evaluated", d)
 		}
 	case syntax.OtherParamOps:
 		if op := p.Exp.Word.Lit(); len(op) != 1 || !strings.Contains("QULu", op) {
-			w.note("${...@" + op + "} may evaluate what a variable holds")
+			w.evaluates("${...@"+op+"} may evaluate what a variable holds", d)
 		}
 		return
 	}
 	w.pattern(p.Exp.Word, d)
+}
+
+// evaluates notes that a text is evaluated that is not known: it may run
+// anything.
+func (w *walker) evaluates(why string, d dirs) {
+	w.note(why)
+	w.anything(why, d)
+}
+
+// extended walks an extended pattern, in which the parser sees no expansions.
+func (w *walker) extended(p *syntax.ExtGlob, d dirs) {
+	w.note("an extended pattern depends on the shell's options")
+	if strings.ContainsAny(p.Pattern.Value, "$`<>") {
+		w.anything("an extended pattern", d)
+	}
 }
 
 // quoted looks at parts in double quotes, or of a here-document, for expansions
@@ -137,7 +152,7 @@ func (w *walker) arith(x syntax.ArithmExpr, d dirs) {
 		}
 		for _, part := range x.Parts {
 			if !w.number(part, d) {
-				w.note("arithmetic evaluates what is not known to be a number")
+				w.evaluates("arithmetic evaluates what is not known to be a number", d)
 			}
 		}
 	default:
@@ -229,15 +244,22 @@ func numbers(f *syntax.File) map[string]bool {
 			if len(n.Args) == 0 {
 				break
 			}
-			switch n.Args[0].Lit() {
+			name, ok := literal(n.Args[0])
+			if !ok {
+				name = ""
+			}
+			switch name {
 			case "", "read", "printf", "mapfile", "readarray", "getopts", "unset", "wait", "command", "builtin":
 				for _, arg := range n.Args[1:] {
-					syntax.Walk(arg, func(n syntax.Node) bool {
-						if l, ok := n.(*syntax.Lit); ok {
-							set(strings.TrimLeft(l.Value, "-"), false)
-						}
-						return true
-					})
+					// A word that is not known makes none of these read-only.
+					text, _ := literal(arg)
+					set(text, false)
+					if !strings.HasPrefix(text, "-") {
+						continue
+					}
+					for i := range text { // a name that is attached to its flag
+						set(text[i:], false)
+					}
 				}
 			}
 		case *syntax.Redirect:
@@ -290,6 +312,9 @@ func (w *walker) testExpr(x syntax.TestExpr, d dirs) {
 		switch x.Op {
 		case syntax.TsVarSet, syntax.TsRefVar, syntax.TsOptSet:
 			w.note("[[ evaluates the name of a variable")
+			if word, ok := x.X.(*syntax.Word); !ok || !isName(word.Lit()) {
+				w.anything("[[", d)
+			}
 		}
 		w.testExpr(x.X, d)
 	case *syntax.BinaryTest:

@@ -1,6 +1,7 @@
 package bash
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -139,7 +140,7 @@ var gitKinds = map[string]Kind{
 
 // git has a table of its own. Options before its command that leave it what it
 // is: another directory, no pager.
-func git(_ *walker, all []Word, d dirs) verdict {
+func git(w *walker, all []Word, d dirs) verdict {
 	args := all[1:]
 	for len(args) > 0 {
 		s := args[0].Value
@@ -154,7 +155,7 @@ func git(_ *walker, all []Word, d dirs) verdict {
 			case !args[1].Known:
 				d = nil
 			case args[1].Value != "":
-				d = d.resolve(args[1].Value)
+				d = w.chdir(d, args[1].Value)
 			}
 			args = args[2:]
 			continue
@@ -232,3 +233,112 @@ func git(_ *walker, all []Word, d dirs) verdict {
 }
 
 var args0 args
+
+// gitOwn are git's commands beside those of its tables: what is none of them is
+// an alias, or a program.
+var gitOwn = "add am apply archive bisect bugreport bundle cat-file checkout checkout--worker checkout-index cherry-pick citool clean column commit commit-graph commit-tree config credential describe diagnose fast-export fast-import fetch-pack fmt-merge-msg for-each-repo format-patch fsck-objects fsmonitor--daemon gc get-tar-commit-id gitk hook http-backend http-fetch http-push imap-send index-pack init init-db interpret-trailers ls-remote mailinfo mailsplit maintenance merge merge-file merge-index merge-recursive merge-tree mktag mktree multi-pack-index mv notes pack-objects pack-redundant pack-refs prune prune-packed read-tree receive-pack reflog remote repack replace replay request-pull rerere reset restore revert rm send-pack sh-i18n sparse-checkout stash stage submodule switch symbolic-ref unpack-file unpack-objects update-index update-ref update-server-info upload-archive upload-pack verify-commit verify-pack verify-tag worktree write-tree "
+
+// gitPrograms are flags of git's commands whose values are commands.
+var gitPrograms = []string{
+	"exec", "extcmd", "upload-pack", "receive-pack", "open-files-in-pager", "setup", "env-filter", "tree-filter", "index-filter", "parent-filter", "msg-filter", "commit-filter", "tag-name-filter",
+	"to-cmd", "cc-cmd", "header-cmd", "sendmail-cmd", "smtp-server", "browser", "httpd", "access-hook",
+}
+
+// gitLetters are those of them that are a letter, by their command.
+var gitLetters = map[string]string{"rebase": "x", "difftool": "x", "clone": "u", "grep": "O", "instaweb": "bd"}
+
+// gitRuns looks for what a command of git is told to run.
+func (w *walker) gitRuns(args []Word, d dirs) {
+	for ; len(args) > 0 && (!args[0].Known || strings.HasPrefix(args[0].Value, "-")); args = args[1:] {
+		switch s := args[0].Value; {
+		case !args[0].Known, strings.HasPrefix(s, "--exec-path="), strings.HasPrefix(s, "--config-env"):
+			w.anything("git", d)
+			return
+		case s == "-c" && len(args) > 1:
+			w.gitSetting(args[1], d)
+			args = args[1:]
+		case len(args) > 1 && (s == "-C" || s == "--git-dir" || s == "--work-tree" || s == "--namespace" || s == "--super-prefix" || s == "--attr-source"):
+			args = args[1:]
+		}
+	}
+	if len(args) == 0 {
+		return
+	}
+	name := args[0].Value
+	args = args[1:]
+	if _, ok := gitCommands()[name]; !ok && gitKinds[name] == "" && !strings.Contains(" "+gitOwn, " "+name+" ") {
+		w.anything("git "+name, d)
+		return
+	}
+	switch name {
+	case "bisect":
+		if len(args) > 1 && args[0].Value == "run" {
+			w.suffix(args[1:], "git bisect", d)
+		}
+	case "submodule":
+		at := slices.IndexFunc(args, func(arg Word) bool { return arg.Value == "foreach" })
+		for at >= 0 && at+1 < len(args) && strings.HasPrefix(args[at+1].Value, "-") {
+			at++
+		}
+		if at >= 0 {
+			w.text1(args[at+1:], " ", "git submodule", nil)
+		}
+	case "config":
+		for i := range args {
+			if i+1 < len(args) && strings.Contains(args[i].Value, ".") {
+				w.gitSetting(Word{Value: args[i].Value + "=" + args[i+1].Value, Known: args[i].Known && args[i+1].Known}, d)
+			}
+		}
+	}
+	for i, arg := range args {
+		if strings.Contains(arg.Value, "ext::") {
+			w.anything("git "+name, d) // an address that is a command
+		}
+		rest := args[i+1:]
+		if name == "clone" && len(rest) > 0 && (arg.Value == "-c" || arg.Value == "--config") {
+			w.gitSetting(rest[0], d)
+		} else if text, ok := strings.CutPrefix(arg.Value, "--config="); ok && name == "clone" {
+			w.gitSetting(Word{Value: text, Known: arg.Known}, d)
+		}
+		if !gitProgram(name, arg.Value) {
+			continue
+		}
+		flag, text, ok := strings.Cut(arg.Value, "=")
+		if !strings.HasPrefix(flag, "--") {
+			text = arg.Value[strings.IndexAny(arg.Value, gitLetters[name])+1:]
+			ok = text != ""
+		}
+		switch {
+		case ok:
+			w.mayBeText(Word{Value: text, Known: arg.Known}, "git "+name, d)
+		case len(rest) > 0:
+			w.mayBeText(rest[0], "git "+name, d)
+		}
+	}
+}
+
+// gitProgram reports whether a flag takes a command. Git knows its flags by
+// their beginnings too.
+func gitProgram(command, word string) bool {
+	if long, ok := strings.CutPrefix(word, "--"); ok {
+		long, _, _ = strings.Cut(long, "=")
+		return len(long) > 1 && slices.ContainsFunc(gitPrograms, func(p string) bool { return strings.HasPrefix(p, long) })
+	}
+	return strings.HasPrefix(word, "-") && strings.ContainsAny(word, gitLetters[command])
+}
+
+// gitSetting judges a setting, name=value, that may be a command.
+func (w *walker) gitSetting(setting Word, d dirs) {
+	name, value, _ := strings.Cut(setting.Value, "=")
+	name = strings.ToLower(name)
+	switch text, shell := strings.CutPrefix(value, "!"); {
+	case !setting.Known, strings.HasPrefix(name, "include"), strings.HasSuffix(name, ".hookspath"):
+		w.anything("git", d)
+	case shell:
+		w.mayBeText(lit(text), "git", d)
+	case strings.HasPrefix(name, "alias."):
+		w.mayBeText(lit("git "+value), "git", d)
+	default:
+		w.held(name, lit(value), d)
+	}
+}

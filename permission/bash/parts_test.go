@@ -69,6 +69,26 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 	wrappers := []string{"timeout 5 ", "nice -n 5 ", "nohup ", "stdbuf -oL ", "command ", "time ", "sudo ", "sudo -E -u root ", "doas ", "env ", "env A=b ", "exec ", "xargs ", "xargs -0 -n 1 ", "find . -exec ",
 		"watch ", "setsid ", "ionice -c2 -n0 ", "chroot /x ", "flock f ", "taskset 1 ", "busybox ", "strace -f ", "unshare -r ", "parallel ", "eval ", "sh -c '", "bash -c \"", "(", "{ ", "! ", "ls; ", "ls | ", "echo $(", "if ", "f() { "}
 	ends := map[string]string{"find . -exec ": " {} +", "sh -c '": "'", "bash -c \"": "\"", "(": ")", "{ ": "; }", "echo $(": ")", "if ": "; then ls; fi", "f() { ": "; }"}
+	// Those that are not put into each other.
+	for _, src := range []string{
+		"env - rm y", "env - A=b rm y", "bash -oc errexit 'rm y'", "bash -ooc errexit nounset 'rm y'", "bash +O extglob -c 'rm y'", "bash +c 'rm y'", "bash -c - 'rm y'", "bash -c -- 'rm y'", "dash -c - 'rm y'",
+		"strace -e a -e b -e c -e d -e e -e f rm y", "strace -o 'a b' rm y", "/lib64/ld-linux-x86-64.so.2 /bin/rm y", "ld-musl-x86_64.so.1 rm y", "ld.so rm y", "choom -n 0 -- rm y", "coreutils --coreutils-prog=rm y",
+		"eatmydata rm y", "cpulimit -l 50 rm y", "hyperfine 'rm y'", "logsave f rm y", "torsocks rm y", "proxychains -q rm y", "proxychains4 rm y", "gosu x rm y", "chpst -u x rm y", "tini -- rm y", "dumb-init rm y",
+		"su -c'rm y'", "su -c 'rm y' x", "su --command='rm y'", "script -qc'rm y' f", "script -qc 'rm y' f", "runuser -ux -c'rm y'", "flock f -c'rm y'", "parallel 'rm {}' ::: y", "gdb -ex 'shell rm y'",
+		"csh -c 'rm y'", "tcsh -fc 'rm y'", "fish -c 'begin; rm y; end'", "zsh -c '=rm y'", "ksh -c 'rm y'",
+		"git bisect run rm y", "git rebase -x 'rm y' main", "git rebase -ix'rm y'", "git rebase --exec='rm y'", "git rebase --exec 'rm y'", "git submodule foreach 'rm y'", "git submodule --quiet foreach --recursive rm y", "git -c alias.x='!rm y' x", "git -C d -c core.pager='rm y' log",
+		"git --exec-path=d x", "git --config-env=a=b x", "git x", "git $x", "git config alias.x '!rm y'", "git config --global core.editor 'rm y'", "git config set alias.x '!rm y'", "git difftool -x 'rm y'", "git difftool --extcmd='rm y'", "git filter-branch --tree-filter 'rm y'",
+		"git fetch --upload-pack='rm y' x", "git clone -u 'rm y' x", "git push --receive-pack 'rm y'", "git ls-remote --upload-p='rm y' x", "git grep -O'rm y' x", "git grep --open-files-in-pager='rm y' x", "git fetch 'ext::rm y'", "git clone -c core.fsmonitor='rm y' x", "sudo git bisect run rm y",
+	} {
+		if !rmMayRun(bash.Parse(src, inWorkspace)) {
+			t.Errorf("%q: rm is not found", src)
+		}
+	}
+	for _, src := range []string{"git push", "git -C d commit -m \"it's\"", "git -c user.name=x -c color.ui=false commit", "git rebase -i main", "git clean -fdx", "git submodule update", "git bisect good", "git config user.name x", "git config user.email", "git clone -q x", "git grep x"} {
+		if s := bash.Parse(src, inWorkspace); rmMayRun(s) {
+			t.Errorf("%q is said to run anything: %+v", src, s.Parts)
+		}
+	}
 	for _, outer := range append(wrappers, "") {
 		for _, inner := range wrappers {
 			if strings.ContainsAny(outer, "'\"") && strings.ContainsAny(inner, "'\"") || outer != "" && inner == "! " {
@@ -79,29 +99,91 @@ func TestNoWrapperHidesACommand(t *testing.T) {
 			if ok, _ := s.ReadOnly(); ok {
 				t.Errorf("%q is called read-only", src)
 			}
-			found := s.Bad != "" || slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
-				return p.Command[0].Value == "rm" || !p.Command[0].Known
-			})
-			if !found {
+			if !rmMayRun(s) {
 				t.Errorf("%q: rm is not found", src)
 			}
 		}
 	}
 }
 
+// rmMayRun reports whether a script is known to run rm, or to run what is not
+// known.
+func rmMayRun(s *bash.Script) bool {
+	return s.Bad != "" || slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
+		return p.Command[0].Value == "rm" || p.Command[0].Value == "/bin/rm" || !p.Command[0].Known
+	})
+}
+
+// What is evaluated may run anything, wherever it is evaluated.
+func TestNoEvaluationHidesACommand(t *testing.T) {
+	for name, commands := range map[string][]string{
+		"arithmetic":   {"x='a[$(rm y)]'; echo $((x))", "((x))", "let 'x[$(rm y)]=1'", "command let 'x[$(rm y)]'", "echo $[x]", "[[ x -eq 1 ]]", "echo ${a[x]}", "echo ${a:x}", "a[x]=1", "for ((;x;)); do ls; done"},
+		"subscripts":   {"[[ -v 'x[$(rm y)]' ]]", "[[ -v $x ]]", "test -v 'x[$(rm y)]'", "[ -v 'x[$(rm y)]' ]", "[ $x ]", "printf -v 'x[$(rm y)]' z", "printf -v \"$x\" z", "printf \"$x\" z", "read 'x[$(rm y)]' <<< z", "read \"$x\"", "unset 'x[$(rm y)]'", "wait -n -p 'x[$(rm y)]'", "mapfile 'x[$(rm y)]'", "getopts a 'x[$(rm y)]'", "ls {x[1]}>f"},
+		"declarations": {"declare -a 'x[$(rm y)]=1'", "declare x[$(rm y)]", "declare x[y]", "declare -i x=y", "declare -n x=y", "declare -a x='($(rm y))'", "declare 'x=($(rm y))'", "declare \"$x\"", "command declare -i x=y", "builtin declare x='($(rm y))'", "x=(1); export -a TZ='($(rm y))'"},
+		"code": {"sed '1e rm y' f", "sed 's/a/rm y/e' f", "sed \"$x\" f", "sed -i \"s/a/$x/\" f", "sed -f x f", "awk 'BEGIN{system(\"rm y\")}'", "awk \"$x\" f", "gawk -f x", "perl -e 'system q(rm y)'", "perl -pie x f", "python3 -c x", "python -Ic x", "node --eval=x", "node -p x", "ruby -ne x", "php -r x", "python3 $x",
+			"dc -e '!rm y'", "m4", "at now", "crontab f", "make --eval=x", "vim -c '!rm y'", "vim +x f", "man -P 'rm y' x", "less +x f"},
+		"values of flags": {"fd -x rm y", "fd . --exec-batch rm", "rg --pre rm x", "rg --pre=rm x", "sort --compress-program=rm f", "sort --compress-p rm f", "tar cf x y --to-command='rm y'", "tar cf x --checkpoint-action=exec='rm y' .", "tar -cf x -I 'rm y' y", "tar tf \"$x\"",
+			"split --filter='rm y' f", "rsync -e 'rm y' a b", "rsync -ave 'rm y' a b", "ssh -o ProxyCommand='rm y' h", "zip x y -T -TT 'rm y'"},
+		"expansions": {"x='$(rm y)'; echo ${x@P}", "echo \"${x@P}\"", "echo ${!x}", "echo `\\rm y`", "ls @($(rm y))", "[[ x == @(`rm y`) ]]", "echo $\"x\""},
+		"variables":  {"PS4='$(rm y)'; set -x; ls", "PS4=$x; ls", "export PS4=\"$(cat f)\"", "PS4='$'; PS4+='(rm y)'", "read PS4 <<< x", "printf -v PS4 x", "mapfile PS4", "for PS4 in x; do ls; done", "echo ${PS4:=x}", "PROMPT_COMMAND='rm y'", "PROMPT_COMMAND=(ls 'rm y')", "BASH_ENV=f bash -c ls", "ENV=f sh -c ls", "PAGER='rm y' git log", "GIT_SSH_COMMAND='rm y' git fetch", "EDITOR=rm git commit", "export VISUAL='rm y'", "env PAGER='rm y' git log", "sudo EDITOR='rm y' visudo", "LD_PRELOAD=f ls", "PATH=x ls", "X=\"it's rm\" make"},
+		"names":      {"hash -p /bin/rm ls; ls y", "enable -f x y", "alias ls=rm; ls y", "alias \"$x\"", "mapfile -C 'rm y' x", "mapfile -tC rm x", "fc -s ls=rm"},
+	} {
+		for _, src := range commands {
+			if !rmMayRun(bash.Parse(src, inWorkspace)) {
+				t.Errorf("%s: %q runs nothing that is not known", name, src)
+			}
+		}
+	}
+	for _, src := range []string{
+		"x=1; echo $((x+1)) $# ${#x}", "((1+2))", "[[ -v x && -n $y ]]", "[ -n \"$x\" ]", "printf '%s\\n' \"$x\"", "read -r x y", "declare -a x", "local x=1", "echo ${x@Q} ${x:-y}", "ls @(a|b)",
+		"sed -i s/a/b/ f", "sed -n 5p f", "sed -i.bak s/a/b/ f", "awk '{print $1}' f", "python3 x.py a", "perl x", "make all", "vim f", "tar xzf f", "tar -xf f -C d", "rsync -av a b", "ssh h ls", "split f", "sort -o f f", "fd x",
+		"NODE_ENV=test npm test", "CFLAGS='-O2 -g' make", "export FOO=bar", "env A=b make", "mapfile -t lines", "hash -r", "unset PATH", "[[ -v PATH ]]",
+	} {
+		if s := bash.Parse(src, inWorkspace); rmMayRun(s) {
+			t.Errorf("%q is said to run anything: %+v", src, s.Parts)
+		}
+	}
+}
+
 func TestPathsAreThoseOfTheDirectoryTheCommandRunsIn(t *testing.T) {
 	for src, want := range map[string][]string{
-		"cat f ~/g /etc/passwd":              {"read /workspace/f", "read /home/user/g", "read /etc/passwd"},
-		"cd src && cat f":                    {"read /workspace/src/f"},
-		"cd src; cat f":                      {"read /workspace/f", "read /workspace/src/f"},
-		"(cd src; ls); cat f":                {"read /workspace", "read /workspace/src", "read /workspace/f"}, // of ls: either
-		"cd /x && cd y && cat ../f":          {"read /x/f"},
+		"cat f ~/g /etc/passwd":    {"read /workspace/f", "read /home/user/g", "read /etc/passwd"},
+		"cd src && cat f":          {"read /workspace/src/f"},
+		"cd src; cat f":            {"read /workspace/f", "read /workspace/src/f"},
+		"(cd src; ls); cat f":      {"read /workspace", "read /workspace/src", "read /workspace/f"}, // of ls: either
+		"cd .. && cat w/../f ../g": {"read /f", "read /g", "open"},
+		// Where what is gone up from may be a link, the name is not all that it may be.
+		"cd /x && cd y && cat ../f":         {"read /x/f", "open"},
+		"cat link/../f":                     {"read /workspace/f", "open"},
+		"cat ./../f .././../g":              {"read /f", "read /g"},
+		"cat /x/../f":                       {"read /f", "open"},
+		"cat ~/../f":                        {"read /home/f", "open"},
+		"cat link/../*.go":                  {"glob /workspace/*.go", "open"},
+		"cd link && cat ../*.go":            {"glob /workspace/*.go", "open"},
+		"cd link/.. && cat f":               {"open"},
+		"cd link && cd .. && cat f":         {"open"},
+		"cd ~ && cat ../f":                  {"read /home/f", "open"},
+		"cd /workspace && cat ../f":         {"read /f"},
+		"cd .. && cd workspace && cat ../f": {"read /f"},
+		"cd link && touch ../f":             {"write /workspace/f", "open"},
+		"touch link/../f":                   {"write /workspace/f", "open"},
+		// What is moved, or linked, may be a link.
+		"mv a b; cat b/f c":                  {"write /workspace/a tree", "write /workspace/b", "write /workspace/b/a tree", "read /workspace/b/f", "read /workspace/c", "open"},
+		"cat b/f; ln -s a b":                 {"read /workspace/b/f", "open", "write /workspace/b", "write /workspace/b/a tree"},
+		"cp a b; cat b/f":                    {"read /workspace/a tree", "write /workspace/b", "write /workspace/b/a tree", "read /workspace/b/f"},
+		"cp -d a b; cat bb":                  {"read /workspace/a tree", "write /workspace/b", "write /workspace/b/a tree", "read /workspace/bb"},
+		"cp a link/..":                       {"read /workspace/a tree", "write /workspace", "write /workspace/a tree", "open"},
+		"cp -r .. b/c":                       {"read / tree", "write /workspace/b/c", "write /workspace/b/c tree", "open"},
+		"sed -i s/a/b/ link/../f":            {"write /workspace/f", "open"},
+		"git -C link diff -- ../f":           {"read /workspace/f tree", "open"},
+		"git -C link/.. diff -- f":           {"open"},
 		"cd \"$x\" && cat f":                 {"open"},
 		"cd $x; cat /f":                      {"read /f"},
 		"cd - && cat f":                      {"open"},
 		"cat \"$x\"":                         {"open"},
 		"rm -r a b":                          {"write /workspace/a tree", "write /workspace/b tree"},
-		"cp -r a b":                          {"read /workspace/a tree", "write /workspace/b", "write /workspace/b/a tree"},
+		"cp a b":                             {"read /workspace/a tree", "write /workspace/b", "write /workspace/b/a tree"},
+		"cp -r a b":                          {"read /workspace/a tree", "write /workspace/b", "write /workspace/b/a tree", "open"},
 		"mv a b":                             {"write /workspace/a tree", "write /workspace/b", "write /workspace/b/a tree"},
 		"mkdir -p a/b":                       {"write /workspace/a/b"},
 		"touch a ../b":                       {"write /workspace/a", "write /b"},
@@ -146,7 +228,15 @@ func TestRedirectionsSayWhatTheyOpen(t *testing.T) {
 	for src, want := range map[string]string{
 		"ls > f":               "write [/workspace/f]",
 		"cat < f":              "read [/workspace/f]",
-		"cd src && ls >> ../f": "write [/workspace/f]",
+		"ls > ../f":            "write [/f]",
+		"cd src && ls >> ../f": "write [/workspace/f]write []", // src may be a link
+		"ls > link/../f":       "write [/workspace/f]write []",
+		"mv a b; ls > b/f":     "write [/workspace/b/f]write []",
+		"ls > b; ln -s a b":    "write [/workspace/b]write []",
+		"mv a b; ls > c":       "write [/workspace/c]",
+		"cat < link/../f":      "read [/workspace/f]read []",
+		"cat < link/../*":      "read [/workspace/*]read []",
+		"cd link; ls > ../f":   "write [/f /workspace/f]write []",
 		"cd src; ls > f":       "write [/workspace/f /workspace/src/f]",
 		"ls > \"$x\"":          "write []",
 		"sudo sh -c 'ls > f'":  "write [/workspace/f]",
@@ -167,6 +257,8 @@ func TestWhatChangesFilesAndNoMore(t *testing.T) {
 	for src, want := range map[string]bool{
 		"mkdir a": true, "rm -rf a": true, "cp a b": true, "mv a b": true, "ln a b": true, "ln -s a b": true, "touch a": true, "rmdir a": true, "sed -i s/a/b/ f": true,
 		"mkdir $x": false, "rm *": false, "rm \"$x\"": false, "ln -s ../a b": false, "cp --foo a b": false, "sed -i.bak s/a/b/ f": false, "sed -i 's/a/b/w g' f": false, "sed -i e f": false, "sed -i s/a/b/ $x": false,
+		"touch ../a": true, "touch link/../a": false, "rm -r link/..": false, "cp link/../a b": false, "mv a link/../b": false, "sed -i s/a/b/ link/../f": false,
+		"cp -r a b": false, "cp -aT a b": false, "cp --parents a/b c": false, "cp -b a b": false, "mv --suffix=x a b": false,
 		"chmod +x a": false, "ls": false, "tee a": false, "foo": false,
 	} {
 		s := bash.Parse(src, inWorkspace)

@@ -120,10 +120,13 @@ var areas = []struct {
 		"GIT_DIR=x git status", "GIT_CONFIG_COUNT=1 git log", "GIT_EXTERNAL_DIFF=x git diff", "GIT_PAGER=./x git log", "GIT_SSH_COMMAND=x git log",
 	}},
 	{"what bash reads in its own way", []string{
-		"echo a\\\nb", "ls \\\n  -la", "echo 'a\nb'", "echo \"a\\\nb\"", "echo é ü 日本", "echo a#b", "echo \\#", "echo '!'", "echo $'a\\'; rm x;: '\\'", "[ ! -f f ]", "[ $? -eq 0 ] && [ $# -gt 1 ]", "[ -z \"$x\" ]", "[ \"$x\" = y ]", "[ \"$x\" = y -a -f f ]", "test -n \"$x\" -o -d f", "[[ -f f && ! -d g || $x =~ ^a.*$ ]]", "[[ 1 -lt 2 ]]", "printf '%s\\n' \"$x\" *", "printf -- 'x'", "printf '%5.2f%%\\n' 1", "shopt -s nullglob; ls *.x", "unset x", "wait", "jobs",
+		"echo a\\\nb", "ls \\\n  -la", "echo 'a\nb'", "echo \"a\\\nb\"", "echo é ü 日本", "echo a#b", "echo \\#", "echo '!'", "echo $'a\\'; rm x;: '\\'", "[ ! -f f ]", "[ $? -eq 0 ] && [ $# -gt 1 ]", "[ -z \"$x\" ]", "[ \"$x\" = y ]", "[ \"$x\" = y -a -f f ]", "test -n \"$x\" -o -d f", "[[ -f f && ! -d g || $x =~ ^a.*$ ]]", "[[ 1 -lt 2 ]]", "i=0; read j; echo $((i))", "i=0; echo \"$x\" i; echo $((i))", "i=0; printf '%s\\n' \"$i\"; echo $((i))", "declare x=y", "declare x= y=''", "declare -a x", "readonly -a x=(1 2)", "declare -r x=\"a$y\"", "readonly x=5 y='b c'", "printf '%s\\n' \"$x\" *", "printf -- 'x'", "printf '%5.2f%%\\n' 1", "shopt -s nullglob; ls *.x", "unset x", "wait", "jobs",
 	}, []string{
 		"echo \"${x:-'}\"; rm x; echo \"'}\"", "echo \"${x:-$'}\"; rm x; echo \"'}\"", "cat <<'E'#; rm x; echo #\nE", "echo \"$\\\n(rm x)\"", "cat $HOME\\\nX", "ls >\\\n>f",
 		"ls\rrm x", "ls \x00; rm x", "ls \xff", "ls \x1b[0m", "ls \x7f", "ls '", "ls (", "ls )", "ls &&", "| ls", "if ls; then", "ls `", "ls $(", "ls ${x", "ls <<EOF", "for", "echo \"`echo \\`rm x\\``\"", "ls;;", "function", "}", "a=(", "[[ a", "((1",
+		"i=0; \\read i <<< 'a[$(rm x)]'; echo $((i))", "i=0; re\\ad i <<< 'a[$(rm x)]'; echo $((i))", "i=0; 'read' i; echo $((i))", "i=0; \"read\" -r i; echo $((i))", "i=0; $'read' i; echo $((i))",
+		"i=0; read 'i'; echo $((i))", "i=0; read \"i\"; echo $((i))", "i=0; read $'i'; echo $((i))", "i=0; read $'\\x69'; echo $((i))", "i=0; read \\i; echo $((i))", "i=0; read ''i; echo $((i))", "i=0; read -ai; echo $((i))", "i=0; read -rai; echo $((i))", "i=0; read -a i; echo $((i))",
+		"declare -a x='($(rm y))'", "declare -A x='([$(rm y)]=1)'", "x=(1); declare x='($(rm y))'", "x=(1); declare x=\"$y\"", "declare -r x=$(cat f)", "readonly -a x='($(rm y))'", "readonly x=\"$y\"", "local x=\"($y)\"", "declare x=''$y", "declare -a x; declare -r x=\\(y\\)", "declare x+='(y)'",
 		"echo `\\rm x`", "ls 'a'$'\\'';rm x'", "echo \"$\"(rm x)", "echo ${x:-'}'rm x}; rm y", "declare -f ls() { rm x; }",
 	}},
 }

@@ -1,6 +1,8 @@
 package bash
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -10,7 +12,7 @@ import (
 func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 	if r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		if name, ok := strings.CutPrefix(r.N.Value, "{"); !ok || !w.assign(strings.TrimSuffix(name, "}")) {
-			w.note("a redirection sets a variable")
+			w.evaluates("a redirection sets a variable", d)
 		}
 	}
 	switch r.Op {
@@ -44,7 +46,7 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 		w.note("a redirection that is not known: " + source)
 		write = true
 	}
-	out := Redirect{Source: source, Write: write}
+	out, certain := Redirect{Source: source, Write: write}, true
 	switch {
 	case target.Known && isNetwork(target.Value):
 		w.note("it opens a network connection: " + source)
@@ -54,9 +56,9 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 			w.reopens.sink = w.reopens.sink || target.Value != "/dev/null"
 			return
 		}
-		out.Paths = d.resolve(target.Value)
+		out.Paths, certain = d.resolve(target.Value)
 	case target.glob != "" && !target.Splits:
-		out.Globs = d.resolve(target.glob)
+		out.Globs, certain = d.resolve(target.glob)
 		if strings.HasPrefix(target.Value, "/") && mayBeNetwork(target.prefix()) {
 			w.note("a redirection to what is not known: " + source)
 		}
@@ -66,6 +68,51 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 		}
 	}
 	w.script.Redirects = append(w.script.Redirects, out)
+	if !certain && len(out.Paths)+len(out.Globs) > 0 {
+		w.script.Redirects = append(w.script.Redirects, Redirect{Source: source, Write: out.Write})
+	}
+}
+
+// relinked leaves open what lies where a part of the script may put a symbolic
+// link: where that leads cannot be looked up before it is there.
+func (w *walker) relinked() {
+	by := make(map[string]int) // the part that does; -1: several
+	for i, p := range w.script.Parts {
+		for _, name := range p.links {
+			if before, ok := by[name]; ok && before != i {
+				by[name] = -1
+			} else {
+				by[name] = i
+			}
+		}
+	}
+	if len(by) == 0 {
+		return
+	}
+	moved := func(name string, part int) bool {
+		for {
+			if by, ok := by[name]; ok && by != part {
+				return true
+			}
+			if name == "/" {
+				return false
+			}
+			name = path.Dir(name)
+		}
+	}
+	for i := range w.script.Parts {
+		p := &w.script.Parts[i]
+		if slices.ContainsFunc(p.Paths, func(path Path) bool { return moved(path.Name, i) }) ||
+			slices.ContainsFunc(p.Globs, func(glob string) bool { return moved(glob, i) }) {
+			p.Open, p.Edits = true, false
+		}
+	}
+	for _, r := range w.script.Redirects {
+		is := func(name string) bool { return moved(name, -2) }
+		if slices.ContainsFunc(r.Paths, is) || slices.ContainsFunc(r.Globs, is) {
+			w.script.Redirects = append(w.script.Redirects, Redirect{Source: r.Source, Write: r.Write})
+		}
+	}
 }
 
 // isDescriptor reports whether a word after >& or <& is no file.

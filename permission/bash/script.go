@@ -35,7 +35,9 @@ const (
 
 // An Env is what is known of where a command would run.
 type Env struct {
-	Dir  string // the working directory, absolute; "" when it is not known
+	// Dir is the working directory, absolute, clean and without symbolic links in
+	// it; "" when it is not known.
+	Dir  string
 	Home string // of ~ and $HOME; "" when it is not known
 }
 
@@ -63,7 +65,8 @@ type Part struct {
 	Kind           Kind
 	ReadOnly       bool
 	Why            string // it is not read-only
-	// Paths are what it touches; Open says that there may be others.
+	// Paths are what it touches; Open says that there may be others, and that a path
+	// which goes up (a/../b) may lead elsewhere: a may be a symbolic link.
 	Paths []Path
 	Open  bool
 	// Globs are patterns of paths that it reads, absolute, where its words are such.
@@ -76,6 +79,7 @@ type Part struct {
 	Through string
 	// Assigns says that variables are set for it that may change its meaning.
 	Assigns bool
+	links   []string // as of verdict
 }
 
 // A Path is one that a part touches.
@@ -85,7 +89,9 @@ type Path struct {
 	Tree  bool // and all below
 }
 
-// A Redirect is a file that a redirection opens.
+// A Redirect is a file that a redirection opens. One whose path goes up from what
+// may be a symbolic link is given twice: as what its name says, and as a file that
+// is not known.
 type Redirect struct {
 	Source string
 	Write  bool
@@ -117,18 +123,30 @@ func (s *Script) ReadOnly() (bool, string) {
 	return true, ""
 }
 
-var parsers = sync.Pool{New: func() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }}
+// panicked is said of a command that made the parser, or what walks its tree,
+// panic.
+const panicked = "it cannot be read: reading it failed"
+
+var parsers = sync.Pool{New: newParser}
+
+func newParser() any { return syntax.NewParser(syntax.Variant(syntax.LangBash)) }
 
 // Parse takes a command apart. What is not a command of bash, or goes beyond the
-// limits, makes a Script with Bad set.
-func Parse(src string, env Env) *Script {
-	s := &Script{Source: src}
-	var dirs []string
-	if env.Dir != "" {
-		dirs = []string{env.Dir}
-	}
+// limits, makes a Script with Bad set; so does one that makes the parser panic.
+func Parse(src string, env Env) (s *Script) {
+	s = &Script{Source: src}
+	defer func() {
+		if recover() != nil {
+			s.Bad = panicked
+		}
+	}()
 	w := &walker{script: s, env: env}
-	w.source(src, dirs)
+	var d dirs
+	if env.Dir != "" {
+		d = dirs{w.dir(env.Dir)}
+	}
+	w.source(src, d)
+	w.relinked()
 	if w.reopens.sink && w.reopens.odd {
 		w.note("/dev/stdout may be a file that was opened to be read")
 	}
@@ -142,9 +160,9 @@ func (w *walker) source(src string, d dirs) dirs {
 		return nil
 	}
 	p := parsers.Get().(*syntax.Parser)
-	defer parsers.Put(p)
 	syntax.KeepComments(strings.Contains(src, "#"))(p)
 	file, err := p.Parse(strings.NewReader(src), "")
+	parsers.Put(p) // not one that panicked
 	outer := w.src
 	w.src = src
 	defer func() { w.src = outer }()

@@ -14,11 +14,11 @@ var sedFlags = sync.OnceValue(func() *flags {
 func sed(_ *walker, words []Word, d dirs) verdict {
 	a, err := sedFlags().read(words[1:], false)
 	if err != nil {
-		v := verdict{kind: Read, open: true, why: "sed: " + err.Error()}
+		v := verdict{kind: Read, open: true, code: true, why: "sed: " + err.Error()}
 		v.rough(words[1:], d)
 		return v
 	}
-	v := verdict{kind: Read}
+	v := verdict{kind: Read, code: true} // until it is read
 	scripts := append(a.all("e"), a.all("expression")...)
 	files := a.operands
 	if len(scripts) == 0 && len(files) > 0 {
@@ -38,6 +38,7 @@ func sed(_ *walker, words []Word, d dirs) verdict {
 	if why := s.parse(); why != "" {
 		return v.refuse("sed: " + why)
 	}
+	v.code = a.unsure
 	for _, name := range s.reads {
 		v.read(lit(name), d, false)
 	}

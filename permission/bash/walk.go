@@ -8,8 +8,16 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
+// A dir is a directory that a command may run in.
+type dir struct {
+	name string
+	// real says that no component of the name is a symbolic link, so that the
+	// directory above it is the one above its name.
+	real bool
+}
+
 // dirs are the working directories that a command may run in; none: unknown.
-type dirs []string
+type dirs []dir
 
 func union(a, b dirs) dirs {
 	if len(a) == 0 || len(b) == 0 {
@@ -30,16 +38,57 @@ func union(a, b dirs) dirs {
 	return out
 }
 
-// resolve returns where a path may lead: clean and absolute.
-func (d dirs) resolve(name string) []string {
+// resolve returns where a path may lead, clean and absolute. Where it goes up
+// from what may be a symbolic link, the system goes to what is above the link's
+// end, and the names say only what was written: they are not certain.
+func (d dirs) resolve(name string) (names []string, certain bool) {
+	up, below := ups(name)
 	if path.IsAbs(name) {
-		return []string{path.Clean(name)}
+		return []string{path.Clean(name)}, !below
 	}
-	var out []string
+	certain = len(d) > 0 && !below
 	for _, dir := range d {
-		out = append(out, path.Join(dir, name))
+		names = append(names, path.Join(dir.name, name))
+		certain = certain && (dir.real || !up)
+	}
+	return names, certain
+}
+
+// ups reports whether a path goes up at its beginning, and whether it does so
+// below another component.
+func ups(name string) (up, below bool) {
+	inside := false
+	for part := range strings.SplitSeq(name, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			up = up || !inside
+			below = below || inside
+		default:
+			inside = true
+		}
+	}
+	return up, below
+}
+
+// chdir returns the directories after a change to a path. Where bash would go by
+// the names, but by the links in them should that fail, it is not known.
+func (w *walker) chdir(d dirs, to string) dirs {
+	names, certain := d.resolve(to)
+	if !certain {
+		return nil
+	}
+	out := make(dirs, len(names))
+	for i, name := range names {
+		out[i] = w.dir(name)
 	}
 	return out
+}
+
+// dir is a directory by its name: real where it is the one that the script
+// begins in, or above that.
+func (w *walker) dir(name string) dir {
+	return dir{name, name == w.env.Dir || name == "/" || strings.HasPrefix(w.env.Dir, name+"/")}
 }
 
 // A walker takes one script apart.
@@ -51,6 +100,7 @@ type walker struct {
 	through string // what the text that is walked is an argument of
 	depth   int
 	numbers map[string]bool // variables that hold nothing but integers
+	assigns map[string]bool // answers of sets, each of which reads all of the source
 	// reopens is about what /dev/stdout and its like lead to: sink says that one
 	// is written to, odd that a descriptor may be of a file that is only read.
 	// Together they are a write to that file.
@@ -133,7 +183,7 @@ func (w *walker) cmd(c syntax.Command, d dirs) (after, success dirs) {
 		switch l := c.Loop.(type) {
 		case *syntax.WordIter:
 			if !w.assign(l.Name.Value) {
-				w.note("it sets " + l.Name.Value + ", which may change what commands do")
+				w.evaluates("it sets "+l.Name.Value+", which may change what commands do", d)
 			}
 			for _, item := range l.Items {
 				w.word(item, d)
@@ -264,7 +314,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 		return nil, nil
 	}
 	v := w.classify(inner, d)
-	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits
+	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits, p.links = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits, v.links
 	p.ReadOnly = v.why == "" && !assigns
 	p.Why = v.why
 	if assigns && p.Why == "" {
@@ -274,7 +324,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 		p.ReadOnly, p.Why = false, "nohup may write its output to a file"
 	}
 	w.add(p)
-	w.runs(inner, d)
+	w.runs(inner, v, d)
 	return w.moves(inner, d)
 }
 
@@ -293,9 +343,9 @@ func (w *walker) moves(words []Word, d dirs) (after, success dirs) {
 		switch {
 		case w.assigned("CDPATH"):
 		case len(args) == 0 && w.env.Home != "" && !w.assigned("HOME"):
-			to = dirs{w.env.Home}
+			to = dirs{w.dir(w.env.Home)}
 		case len(args) == 1 && args[0].Known && args[0].Value != "" && args[0].Value[0] != '-':
-			to = d.resolve(args[0].Value)
+			to = w.chdir(d, args[0].Value)
 		}
 		return union(d, to), to
 	case "pushd", "popd", "eval", "source", ".", "builtin", "shopt", "set", "enable", "alias", "trap":

@@ -55,10 +55,13 @@ type valuer struct {
 	pure   bool // nothing but literals and patterns
 	splits bool
 	many   bool
+	braces bool // they may be expanded: what follows is not told apart
 }
 
 func (v *valuer) literal(s string) {
-	v.value.WriteString(s)
+	if !v.braces {
+		v.value.WriteString(s)
+	}
 	for i := 0; i < len(s); i++ {
 		if strings.IndexByte(`*?[]{}\`, s[i]) >= 0 {
 			v.glob.WriteByte('\\')
@@ -112,7 +115,7 @@ func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, alone, bra
 	case *syntax.DblQuoted:
 		w.quoted(p.Parts)
 		if p.Dollar {
-			w.note(`$"..." is translated when it is expanded`)
+			w.evaluates(`$"..." is translated when it is expanded`, d)
 		}
 		for _, q := range p.Parts {
 			switch q := q.(type) {
@@ -128,7 +131,7 @@ func (w *walker) part(v *valuer, part syntax.WordPart, d dirs, first, alone, bra
 	case *syntax.ParamExp:
 		w.param(v, p, d, false)
 	case *syntax.ExtGlob:
-		w.note("an extended pattern depends on the shell's options")
+		w.extended(p, d)
 		v.any()
 		v.splits = true
 	case *syntax.ProcSubst:
@@ -177,7 +180,8 @@ func (w *walker) lit(v *valuer, s string, first, alone, braces bool) {
 				}
 			}
 		case c == '{' && braces:
-			v.many = true
+			v.many, v.braces = true, true
+			v.splits = v.splits || v.value.Len() == 0 // of {a,} nothing may be left
 			v.any()
 		case c == '~' && i > 0 && (s[i-1] == '=' || s[i-1] == ':'):
 			v.any()
@@ -211,7 +215,7 @@ func (w *walker) param(v *valuer, p *syntax.ParamExp, d dirs, quoted bool) {
 			value, ok = w.env.Home, w.env.Home != "" && !w.assigned("HOME")
 		case "PWD":
 			if len(d) == 1 && !w.assigned("PWD") {
-				value, ok = d[0], true
+				value, ok = d[0].name, true
 			}
 		}
 		if ok && (quoted || !strings.ContainsAny(value, " \t\n*?[\\")) && !w.assigned("IFS") {
@@ -245,7 +249,17 @@ func plain(p *syntax.ParamExp) bool {
 
 // assigned reports whether a variable is given a value anywhere in the script.
 // It may say so falsely.
-func (w *walker) assigned(name string) bool { return w.sets(name) }
+func (w *walker) assigned(name string) bool {
+	sets, ok := w.assigns[name]
+	if !ok {
+		if w.assigns == nil {
+			w.assigns = make(map[string]bool)
+		}
+		sets = w.sets(name)
+		w.assigns[name] = sets
+	}
+	return sets
+}
 
 // sets looks for a name that is assigned to, by the text: an answer of no is
 // certain but for names that are computed, which nothing provable has.
@@ -265,6 +279,21 @@ func (w *walker) sets(name string) bool {
 		}
 		return true
 	}
+}
+
+// unescape takes off the backslashes of what is not quoted.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+			if s[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }
 
 // unescapeQuoted takes off the backslashes that mean something in double quotes.

@@ -2,6 +2,7 @@ package bash
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -47,11 +48,32 @@ var through = sync.OnceValue(func() map[string]wrapper {
 		"unshare": {}, "nsenter": {}, "strace": {}, "ltrace": {}, "su": {}, "runuser": {}, "script": {}, "parallel": {},
 		"prlimit": {}, "systemd-run": {}, "firejail": {}, "bwrap": {}, "unbuffer": {}, "catchsegv": {}, "setarch": {}, "numactl": {},
 		"fakeroot": {}, "proot": {}, "setpriv": {}, "runcon": {}, "pkexec": {}, "dbus-run-session": {}, "xvfb-run": {},
+		"choom": {}, "coreutils": {}, "eatmydata": {}, "cpulimit": {}, "hyperfine": {}, "logsave": {}, "torsocks": {}, "torify": {}, "tsocks": {},
+		"proxychains": {}, "proxychains4": {}, "gosu": {}, "su-exec": {}, "chpst": {}, "tini": {}, "dumb-init": {}, "catatonit": {}, "setuidgid": {},
+		"envuidgid": {}, "envdir": {}, "softlimit": {}, "faketime": {}, "rlwrap": {}, "capsh": {}, "nsjail": {}, "systemd-inhibit": {}, "systemd-nspawn": {},
+		"ssh-agent": {}, "sg": {}, "aa-exec": {}, "daemonize": {}, "timelimit": {}, "chronic": {}, "ifne": {}, "pee": {}, "mispipe": {}, "lckdo": {},
+		"ccache": {}, "rr": {}, "tmux": {}, "screen": {}, "docker": {}, "podman": {}, "schedtool": {}, "heaptrack": {}, "sem": {},
 		"linux64": {}, "linux32": {}, "cgexec": {}, "trickle": {}, "entr": {}, "perf": {}, "valgrind": {}, "gdb": {}, "start-stop-daemon": {},
 	}
 })
 
-var shells = map[string]bool{"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "ash": true, "mksh": true, "rbash": true}
+// wraps returns what is looked through by its name.
+func wraps(name string) (wrapper, bool) {
+	for _, loader := range []string{"ld-linux", "ld-musl", "ld.so", "qemu-"} {
+		if strings.HasPrefix(name, loader) {
+			return wrapper{}, true
+		}
+	}
+	wrap, ok := through()[name]
+	return wrap, ok
+}
+
+// shells are those that take a script; true: it means to them what it does to
+// bash.
+var shells = map[string]bool{
+	"sh": true, "bash": true, "rbash": true, "dash": true, "ash": true,
+	"zsh": false, "ksh": false, "mksh": false, "csh": false, "tcsh": false, "fish": false,
+}
 
 // unwrap takes transparent wrappers off. Its second result says why it could not.
 func unwrap(words []Word) ([]Word, string) {
@@ -84,27 +106,54 @@ func unwrap(words []Word) ([]Word, string) {
 	return words, ""
 }
 
-// runs looks for commands in the arguments of one.
-func (w *walker) runs(words []Word, d dirs) {
+// runs looks for commands in the arguments of one. Of one that is proved nothing
+// is evaluated.
+func (w *walker) runs(words []Word, v verdict, d dirs) {
+	proved := v.why == ""
 	if !words[0].Known {
 		w.anything("a name that is not known", d)
 		return
 	}
 	name := path.Base(words[0].Value)
 	args := words[1:]
-	switch {
-	case shells[name]:
+	if alike, ok := shells[name]; ok {
+		if !alike {
+			w.anything(name, d)
+		}
 		w.shell(name, args, d)
 		return
-	case name == "find":
-		w.findRuns(args, d)
-		return
+	}
+	if v.code {
+		w.anything(name, d)
 	}
 	switch name {
+	case "find":
+		w.findRuns(args, d)
+	case "git":
+		w.gitRuns(args, d)
 	case "eval":
 		w.text1(args, " ", name, d)
-	case "source", ".":
+	case "fd", "fdfind":
+		if !proved {
+			w.suffixes(args, name, d)
+		}
+	case "source", ".", "fc", "let", "gdb", "lldb", "expect", "entr", "dc", "m4", "at", "batch", "crontab", "ed":
 		w.anything(name, d)
+	case "test", "[", "unset", "read", "printf", "mapfile", "readarray", "getopts", "wait", "declare", "typeset", "local", "export", "readonly":
+		if !proved && slices.ContainsFunc(args, func(arg Word) bool { return w.evaluated(name, arg) }) {
+			w.anything(name, d)
+		}
+		if name == "mapfile" || name == "readarray" {
+			for _, arg := range args {
+				w.text1([]Word{arg}, "", name, d)
+			}
+		}
+	case "hash", "enable": // another program, or library, of a name
+		if slices.ContainsFunc(args, func(arg Word) bool {
+			return !arg.Known || strings.HasPrefix(arg.Value, "-") && strings.ContainsAny(arg.Value, "pf")
+		}) {
+			w.anything(name, d)
+		}
 	case "trap":
 		for len(args) > 0 && strings.HasPrefix(args[0].Value, "-") {
 			args = args[1:]
@@ -114,16 +163,20 @@ func (w *walker) runs(words []Word, d dirs) {
 		}
 	case "alias":
 		for _, arg := range args {
-			if _, value, ok := strings.Cut(arg.Value, "="); ok {
+			if _, value, ok := strings.Cut(arg.Value, "="); ok || !arg.Known {
 				w.text1([]Word{{Value: value, Known: arg.Known, Splits: arg.Splits}}, "", name, d)
+				w.anything(name, d) // what follows it is known where it is used
 			}
 		}
-	case "mapfile", "readarray", "complete", "compgen", "fc", "bind":
+	case "complete", "compgen", "bind":
 		for _, arg := range args {
 			w.text1([]Word{arg}, "", name, d)
 		}
 	}
-	wrap, ok := through()[name]
+	if flags, ok := coded()[name]; ok && !proved && slices.ContainsFunc(args, func(arg Word) bool { return givesCode(arg, flags) }) {
+		w.anything(name, d)
+	}
+	wrap, ok := wraps(name)
 	if !ok {
 		return
 	}
@@ -149,7 +202,12 @@ func (w *walker) runs(words []Word, d dirs) {
 		if a.has("C", "D", "chdir", "i", "login") {
 			d = nil
 		}
+		if name == "env" && len(rest) > 0 && rest[0].Value == "-" {
+			rest = rest[1:] // as -i
+		}
 		for len(rest) > 0 && strings.Contains(rest[0].Value, "=") {
+			variable, value, _ := strings.Cut(rest[0].Value, "=")
+			w.held(variable, Word{Value: value, Known: rest[0].Known}, d)
 			rest = rest[1:]
 		}
 	case "watch":
@@ -161,8 +219,8 @@ func (w *walker) runs(words []Word, d dirs) {
 		if v, ok := a.last("c", "command"); ok {
 			w.text1([]Word{v}, "", name, d)
 		}
-		if len(rest) > 2 && (rest[1].Value == "-c" || rest[1].Value == "--command") {
-			w.text1(rest[2:3], "", name, d)
+		if len(rest) > 1 && strings.HasPrefix(rest[1].Value, "-") {
+			w.suffixes(rest[1:], name, d)
 			return
 		}
 	case "chroot":
@@ -185,6 +243,80 @@ func (w *walker) runs(words []Word, d dirs) {
 	if len(rest) > wrap.operands {
 		w.derive(rest[wrap.operands:], name, d)
 	}
+}
+
+// coded are flags with which a program is given code, or a command, by the words
+// that follow: letters, long ones, and a plus sign.
+var coded = sync.OnceValue(func() map[string][]string {
+	table := make(map[string][]string)
+	for names, flags := range map[string]string{
+		"python python2 python3 pypy pypy3": "-c",
+		"perl ruby lua luajit deno bun":     "-e -E",
+		"node nodejs":                       "-e -p --eval --print",
+		"php":                               "-r -B -R -E",
+		"make gmake":                        "--eval",
+		"vi vim nvim ex view emacs nano":    "-c -S -s + --cmd --eval --execute",
+		"man":                               "-P -H --pager --html",
+		"less more most":                    "+",
+		"rg":                                "--pre --hostname-bin",
+		"sort":                              "--compress-program",
+		"tar bsdtar":                        "-I -F --to-command --checkpoint-action --use-compress-program --rsh-command --rmt-command --info-script --new-volume-script",
+		"split":                             "--filter",
+		"rsync":                             "-e --rsh --rsync-path",
+		"ssh scp sftp":                      "-o -F -S -D",
+		"zip":                               "-T --unzip-command",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			table[name] = strings.Fields(flags)
+		}
+	}
+	return table
+})
+
+// givesCode reports whether a word may be one of the flags, or bundled with one,
+// or the beginning of one.
+func givesCode(word Word, flags []string) bool {
+	s := word.Value
+	if !word.Known && !word.operand() && !strings.HasPrefix(s, "-") {
+		return true
+	}
+	return slices.ContainsFunc(flags, func(flag string) bool {
+		if long, ok := strings.CutPrefix(s, "--"); ok {
+			long, _, _ = strings.Cut(long, "=")
+			return long != "" && strings.HasPrefix(flag, "--"+long)
+		}
+		if strings.HasPrefix(s, "-") && len(flag) == 2 {
+			return strings.Contains(s[1:], flag[1:])
+		}
+		return flag == "+" && strings.HasPrefix(s, "+")
+	})
+}
+
+// evaluated reports whether a builtin may evaluate an argument, as the subscript
+// of a variable or as what a variable is given that the shell evaluates later.
+func (w *walker) evaluated(name string, arg Word) bool {
+	if !arg.Known || strings.Contains(arg.Value, "[") {
+		return true
+	}
+	switch name {
+	case "test", "[", "unset":
+		return false
+	case "mapfile", "readarray":
+		if strings.HasPrefix(arg.Value, "-") {
+			return strings.Contains(arg.Value, "C") // it calls back
+		}
+	case "declare", "typeset", "local", "export", "readonly":
+		return true // not as the parser knows them
+	}
+	if !strings.HasPrefix(arg.Value, "-") {
+		return isName(arg.Value) && !w.assign(arg.Value)
+	}
+	for i := range arg.Value { // a name that is attached to its flag
+		if isName(arg.Value[i:]) && !w.assign(arg.Value[i:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // substitute replaces a mark in words by what is not known.
@@ -217,13 +349,36 @@ func (w *walker) derive(words []Word, name string, d dirs) {
 // suffixes judges every end of the words as a command: where in them one begins
 // is not known.
 func (w *walker) suffixes(words []Word, name string, d dirs) {
-	for i := range min(len(words), 12) {
-		if words[i].Known && strings.ContainsAny(words[i].Value, " \t\n;") {
-			w.text1(words[i:i+1], "", name, d)
-		} else {
-			w.derive(words[i:], name, d)
+	const most = 12
+	for i := range min(len(words), most) {
+		w.suffix(words[i:], name, d)
+		if text := attached(words[i].Value); text != "" {
+			w.suffix(append([]Word{{Value: text, Known: words[i].Known}}, words[i+1:]...), name, d)
 		}
 	}
+	if len(words) > most {
+		w.anything(name, d)
+	}
+}
+
+// suffix judges words as a command, or the first as a script.
+func (w *walker) suffix(words []Word, name string, d dirs) {
+	if words[0].Known && strings.ContainsAny(words[0].Value, " \t\n;") {
+		w.text1(words[:1], "", name, d)
+	} else {
+		w.derive(words, name, d)
+	}
+}
+
+// attached is what may be a command in the word of a flag: --command=x, -qcx.
+func attached(s string) string {
+	text := ""
+	if strings.HasPrefix(s, "--") {
+		_, text, _ = strings.Cut(s, "=")
+	} else if strings.HasPrefix(s, "-") {
+		_, text, _ = strings.Cut(s, "c")
+	}
+	return text
 }
 
 // anything notes that commands may be run that are not known.
@@ -233,6 +388,16 @@ func (w *walker) anything(name string, d dirs) {
 	defer func() { w.through = outer }()
 	unknown := []Word{{Value: Any, Splits: true}}
 	w.add(Part{Text: name, Words: unknown, Command: unknown, Kind: Unknown, Open: true, Why: name + " runs what is not known"})
+}
+
+// mayBeText judges a text that need not be a command.
+func (w *walker) mayBeText(text Word, name string, d dirs) {
+	bad := w.script.Bad
+	w.text1([]Word{text}, "", name, d)
+	if bad == "" && w.script.Bad != "" {
+		w.script.Bad = ""
+		w.anything(name, d)
+	}
 }
 
 // text1 judges words that are a script when they are joined.
@@ -256,33 +421,27 @@ func (w *walker) text1(words []Word, sep, name string, d dirs) {
 
 // shell judges the script that a shell is given.
 func (w *walker) shell(name string, args []Word, d dirs) {
-	script := false
+	script, options := false, true
 	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		s := arg.Value
+		s := args[i].Value
 		switch {
-		case !arg.Known && arg.prefix() == "":
-			w.anything(name, d)
+		case script && !(options && args[i].Known && s != "" && (s[0] == '-' || s[0] == '+')):
+			w.text1(args[i:i+1], "", name, d)
+			return
+		case !args[i].Known || !options || s == "" || s[0] != '-' && s[0] != '+':
+			w.anything(name, d) // a file
 			return
 		case s == "--version" || s == "--help":
 			return
+		case s == "-" || s == "--":
+			options = false
 		case strings.HasPrefix(s, "--rcfile") || strings.HasPrefix(s, "--init-file"):
 			w.anything(name, d)
 			i++
-		case strings.HasPrefix(s, "--") && s != "--":
-		case strings.HasPrefix(s, "-") && len(s) > 1 || strings.HasPrefix(s, "+") && len(s) > 1:
-			if s != "--" {
-				script = script || strings.Contains(s, "c") && s[0] == '-'
-				if strings.HasSuffix(s, "o") || strings.HasSuffix(s, "O") {
-					i++
-				}
-			}
-		case script:
-			w.text1(args[i:i+1], "", name, d)
-			return
+		case strings.HasPrefix(s, "--"):
 		default:
-			w.anything(name, d) // a file
-			return
+			script = script || strings.Contains(s, "c")
+			i += strings.Count(s, "o") + strings.Count(s, "O") // each takes a word
 		}
 	}
 	w.anything(name, d) // its standard input

@@ -66,9 +66,10 @@ func each(v *verdict, a *args, d dirs) {
 	}
 }
 
+// eachTree is for rm: what is below its operands goes only if it is told so.
 func eachTree(v *verdict, a *args, d dirs) {
 	for _, op := range a.operands {
-		v.write(op, d, true)
+		v.write(op, d, a.has("r", "R", "recursive"))
 	}
 }
 
@@ -105,9 +106,17 @@ func copies(v *verdict, a *args, d dirs) {
 			v.read(s, d, true)
 		}
 	}
+	from := len(v.paths)
 	if ok {
 		v.into(sources, to, d)
 	}
+	trees := !moves && a.has("a", "archive", "r", "R", "recursive")
+	if moves || trees || a.has("d", "P", "no-dereference", "preserve", "s", "symbolic-link", "l", "link") {
+		v.linked(from)
+	}
+	// A tree is written through the links in one that is there; and the others
+	// write by names that are not here.
+	v.open = v.open || trees || a.has("parents", "b", "backup", "S", "suffix")
 }
 
 // into notes a path that is written, and what is written in it where it is a
@@ -122,7 +131,22 @@ func (v *verdict) into(sources []Word, to Word, d dirs) {
 			v.open = true
 			continue
 		}
-		v.write(lit(path.Join(to.Value, path.Base(s.Value))), d, true)
+		name := path.Base(s.Value)
+		if name == ".." {
+			name = "" // what is in it goes to the directory itself
+		}
+		v.write(lit(path.Join(to.Value, name)), d, true)
+	}
+}
+
+// linked notes that the paths from one on may be made links; all may be where
+// they are not all known.
+func (v *verdict) linked(from int) {
+	for _, p := range v.paths[min(from, len(v.paths)):] {
+		v.links = append(v.links, p.Name)
+	}
+	if v.open {
+		v.links = append(v.links, "/")
 	}
 }
 
@@ -135,6 +159,7 @@ func links(v *verdict, a *args, d dirs) {
 		return
 	}
 	v.into(sources, to, d)
+	v.linked(0)
 	for _, s := range sources {
 		if !a.has("s", "symbolic") {
 			v.write(s, d, true) // it has another name then

@@ -58,6 +58,9 @@ type Record struct {
 	Input     json.RawMessage `json:"input,omitempty"`
 	InputHash string          `json:"input_hash,omitempty"` // SHA-256, hex
 	Secrets   int             `json:"secrets,omitempty"`
+	// Sent is what the model sent, where a hook has changed it.
+	Sent     json.RawMessage `json:"sent,omitempty"`
+	SentHash string          `json:"sent_hash,omitempty"`
 
 	Decision *Decision `json:"decision,omitempty"`
 	Envelope *Envelope `json:"envelope,omitempty"`

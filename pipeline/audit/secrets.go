@@ -48,25 +48,37 @@ func redactString(s string) (string, int) {
 const maxInput = 64 << 10
 
 // SetInput records what a tool was called with.
-func (r *Record) SetInput(input any) error {
-	data, err := json.Marshal(input)
+func (r *Record) SetInput(input any) (err error) {
+	r.Input, r.InputHash, err = r.recorded(input)
+	return err
+}
+
+// SetSent records what a model sent, of a call whose input is another.
+func (r *Record) SetSent(input any) (err error) {
+	r.Sent, r.SentHash, err = r.recorded(input)
+	return err
+}
+
+// recorded is an input as it is recorded, and the hash of all of it.
+func (r *Record) recorded(input any) (data json.RawMessage, sum string, err error) {
+	data, err = json.Marshal(input)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	r.InputHash = hash(data)
+	sum = hash(data)
 	if len(data) > maxInput {
-		return nil
+		return nil, sum, nil
 	}
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
-		return err
+		return nil, "", err
 	}
-	if v = redact(v, &r.Secrets); r.Secrets == 0 {
-		r.Input = data
-		return nil
+	found := 0
+	if v = redact(v, &found); found > 0 {
+		r.Secrets += found
+		data, err = json.Marshal(v)
 	}
-	r.Input, err = json.Marshal(v)
-	return err
+	return data, sum, err
 }
 
 func redact(v any, found *int) any {

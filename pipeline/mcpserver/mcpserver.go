@@ -100,6 +100,7 @@ func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 		// not the calls.
 		go client.Close()
 		s.mu.Lock() // a call that had come by now is counted
+		s.client = nil
 		s.mu.Unlock()
 		s.calls.Wait()
 	}

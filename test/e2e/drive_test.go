@@ -81,7 +81,7 @@ type driven struct {
 	out, err bytes.Buffer
 	seen     int // of what both have, in the order of arrival
 	all      bytes.Buffer
-	ended    bool
+	open     int // how many of what it writes to have not ended
 
 	copying sync.WaitGroup
 }
@@ -149,6 +149,9 @@ func setSize(term *os.File, rows, cols int) error {
 
 // copy takes what the command writes until its end.
 func (d *driven) copy(from *os.File, to *bytes.Buffer) {
+	d.mu.Lock()
+	d.open++
+	d.mu.Unlock()
 	d.copying.Go(func() {
 		buf := make([]byte, 4096)
 		for {
@@ -156,7 +159,9 @@ func (d *driven) copy(from *os.File, to *bytes.Buffer) {
 			d.mu.Lock()
 			to.Write(buf[:n])
 			d.all.Write(buf[:n])
-			d.ended = d.ended || err != nil
+			if err != nil {
+				d.open--
+			}
 			d.more.Broadcast()
 			d.mu.Unlock()
 			if err != nil {
@@ -254,7 +259,7 @@ func (d *driven) expect(re *regexp.Regexp) error {
 			d.seen += at[1]
 			return nil
 		}
-		if d.ended || late {
+		if d.open == 0 || late {
 			return errors.New("it did not come")
 		}
 		d.more.Wait()

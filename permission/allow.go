@@ -1,0 +1,189 @@
+package permission
+
+import (
+	"fmt"
+	"slices"
+)
+
+// allowed looks for rules that allow the call: all of it.
+func (c *consideration) allowed() {
+	var used []*Rule
+	if c.HasCommand {
+		var missing string
+		if used, missing = c.allowedCommand(); missing != "" {
+			c.why = missing
+			return
+		}
+	} else if used = c.allowedTool(); used == nil {
+		return
+	}
+	for _, r := range used {
+		c.say(Allow, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) allows it", r, r.Source))
+	}
+}
+
+// allowedTool returns the rules that allow a call that is no command.
+func (c *consideration) allowedTool() []*Rule {
+	var used []*Rule
+	for i := range c.policy.Rules {
+		r := &c.policy.Rules[i]
+		if r.Behavior != Allow {
+			continue
+		}
+		switch {
+		case r.path == nil && r.Content == "":
+			if r.names(c.Tool) {
+				return []*Rule{r}
+			}
+		case r.path != nil:
+		case !r.names(c.Tool):
+		case r.host != nil:
+			if text, ok := c.Input["url"].(string); ok && r.host.hits(text) == certainly {
+				return []*Rule{r}
+			}
+		case contents[r.Tool] == ofName && nameHit(r, c.Input) == certainly:
+			return []*Rule{r}
+		}
+	}
+	for _, path := range c.Paths {
+		r := c.allowsPath(path)
+		if r == nil {
+			return nil
+		}
+		used = append(used, r)
+	}
+	return used
+}
+
+// allowsPath returns a rule that allows touching a path: by its name, and by
+// where it leads.
+func (c *consideration) allowsPath(path Path) *Rule {
+	if path.Real == "" {
+		return nil
+	}
+	for i := range c.policy.Rules {
+		r := &c.policy.Rules[i]
+		if r.Behavior != Allow || !r.binds(c.Tool, path.Write) {
+			continue
+		}
+		if r.path == nil || r.path.matches(path.Name, c.policy) && r.path.matches(path.Real, c.policy) {
+			return r
+		}
+	}
+	return nil
+}
+
+// allowedCommand returns the rules that allow a command, or else what of it
+// none allows: each of its parts must be allowed by one, or only read. unread is
+// then why that is not known to be read-only.
+func (c *consideration) allowedCommand() (used []*Rule, missing string) {
+	var ofTool []*Rule
+	for i := range c.policy.Rules {
+		r := &c.policy.Rules[i]
+		if r.Behavior != Allow || !r.names(c.Tool) {
+			continue
+		}
+		if r.Content == "" {
+			return []*Rule{r}, ""
+		}
+		ofTool = append(ofTool, r)
+	}
+	if c.script.Bad != "" {
+		return nil, "no rule allows what cannot be read"
+	}
+	if len(c.script.Notes) > 0 {
+		c.unread = c.script.Notes[0]
+		return nil, "no rule allows all of it"
+	}
+	for i := range c.script.Parts {
+		part := &c.script.Parts[i]
+		if part.ReadOnly || part.Through != "" {
+			continue
+		}
+		i := slices.IndexFunc(ofTool, func(r *Rule) bool { return r.command.allows(part) })
+		if i < 0 {
+			c.unread = part.Why
+		}
+		if i < 0 && len(c.script.Parts) == 1 {
+			return nil, "no rule allows it"
+		}
+		if i < 0 {
+			return nil, "no rule allows a part of it, " + printable(part.Text)
+		}
+		if !slices.Contains(used, ofTool[i]) {
+			used = append(used, ofTool[i])
+		}
+	}
+	for _, redirect := range c.script.Redirects {
+		if !redirect.Write {
+			continue
+		}
+		if len(redirect.Paths) == 0 {
+			c.unread = ""
+			return nil, "no rule allows writing by " + printable(redirect.Source)
+		}
+		for _, path := range c.lead(redirect.Paths) {
+			r := c.allowsPath(path)
+			if r == nil {
+				c.unread = "" // that says it already
+				return nil, "no rule allows writing to " + printable(path.Name)
+			}
+			used = append(used, r)
+		}
+	}
+	if len(used) == 0 {
+		return nil, "no rule allows it"
+	}
+	return used, ""
+}
+
+// lead are paths that are to be written, with where they lead.
+func (c *consideration) lead(names []string) []Path {
+	paths := make([]Path, len(names))
+	for i, name := range names {
+		paths[i] = Path{Name: name, Real: c.leads[name], Write: true}
+	}
+	return paths
+}
+
+// edits reports whether a call does no more than change files in the workspace.
+// Those that are protected were asked about before.
+func (p *Policy) edits(r *Request, c *consideration) bool {
+	paths := r.Paths
+	if c.script != nil {
+		var names []string
+		if c.script.Bad != "" || len(c.script.Notes) > 0 || !r.ReadOnly {
+			return false
+		}
+		for i := range c.script.Parts {
+			part := &c.script.Parts[i]
+			switch {
+			case part.ReadOnly || part.Through != "":
+				continue
+			case !part.Edits || part.Open || part.Assigns:
+				return false
+			}
+			for _, path := range part.Paths {
+				if path.Write {
+					names = append(names, path.Name)
+				}
+			}
+		}
+		for _, redirect := range c.script.Redirects {
+			if redirect.Write && len(redirect.Paths) == 0 {
+				return false
+			} else if redirect.Write {
+				names = append(names, redirect.Paths...)
+			}
+		}
+		paths = c.lead(names)
+	}
+	for _, path := range paths {
+		name, in := below(p.Workspace, path.Name)
+		real, realIn := below(p.Workspace, path.Real)
+		if !path.Write || !in || !realIn || name == "" || real == "" || p.protects(path.Real) {
+			return false
+		}
+	}
+	return len(paths) > 0
+}

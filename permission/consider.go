@@ -1,0 +1,311 @@
+package permission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sallyport/sallyport/permission/bash"
+)
+
+// A consideration is what all the layers say of a call.
+type consideration struct {
+	policy *Policy
+	*Request
+	script *bash.Script // of a command
+	// leads are where paths of a command lead, links followed; one that is not in
+	// it was not looked up.
+	leads map[string]string
+
+	readOnly bool
+	why      string // it is not allowed by itself
+	unread   string // why a command is not known to be read-only
+	// The reason of the first of each; "" where there is none.
+	deny, ask, allow string
+	chain            []Step
+}
+
+func (p *Policy) consider(r *Request) *consideration {
+	c := &consideration{policy: p, Request: r, readOnly: r.ReadOnly}
+	c.why = "no rule allows " + r.Tool
+	if r.HasCommand {
+		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
+		only, why := c.script.ReadOnly()
+		if only && !r.ReadOnly {
+			only, why = false, "it goes on in the background"
+		}
+		c.readOnly = only
+		c.why, c.unread = "no rule allows it", why
+	} else if len(r.Paths) > 0 && !r.ReadOnly {
+		c.why = "no rule allows changing " + r.Paths[0].Name
+		if _, inside := below(p.Workspace, r.Paths[0].Name); !inside {
+			c.why += ", which is outside of the workspace"
+		}
+	}
+	c.followLinks()
+	if r.Hook.Answer != "" {
+		c.say(r.Hook.Answer, "hook", "", "", reasonOr(r.Hook.Reason, "a hook's answer"))
+	}
+	for i := range p.Rules {
+		if rule := &p.Rules[i]; rule.Behavior != Allow {
+			c.against(rule)
+		}
+	}
+	if r.Check.Answer != "" {
+		c.say(r.Check.Answer, "tool", r.Tool, "", reasonOr(r.Check.Reason, r.Tool+" says so itself"))
+	}
+	c.protected()
+	c.allowed()
+	if c.unread != "" {
+		c.why += ", and it is not known to be read-only: " + c.unread
+	}
+	return c
+}
+
+func reasonOr(reason, other string) string {
+	if reason != "" {
+		return reason
+	}
+	return other
+}
+
+// say notes an answer.
+func (c *consideration) say(b Behavior, layer, source, rule, reason string) {
+	into := &c.allow
+	switch b {
+	case Deny:
+		into = &c.deny
+	case Ask:
+		into = &c.ask
+	}
+	if *into != "" {
+		return // one of each is enough
+	}
+	*into = reason
+	c.chain = append(c.chain, Step{Layer: layer, Source: source, Rule: rule, Answer: string(b)})
+}
+
+// against looks whether a rule that denies or asks is about the call.
+func (c *consideration) against(r *Rule) {
+	hit, what := c.hit(r)
+	switch {
+	case hit == not:
+	case hit == certainly && r.Behavior == Deny:
+		c.say(Deny, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, what))
+	case hit == certainly:
+		c.say(Ask, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, what))
+	default:
+		c.say(Ask, "rule", r.Source, r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, what))
+	}
+}
+
+// hit says whether a rule that denies or asks is about the call, and what of it.
+func (c *consideration) hit(r *Rule) (certainty, string) {
+	switch {
+	case r.path != nil || contents[r.Tool] == ofPath:
+		return c.hitPath(r)
+	case !r.names(c.Tool):
+		return not, ""
+	case r.Content == "":
+		return certainly, c.Tool
+	case r.command != nil:
+		return c.hitCommand(r)
+	case r.host != nil:
+		text, _ := c.Input["url"].(string)
+		return r.host.hits(text), printable(text)
+	default:
+		return nameHit(r, c.Input), c.Tool
+	}
+}
+
+// nameHit says whether a rule of names is about an input: that of the agent that
+// it starts.
+func nameHit(r *Rule, input map[string]any) certainty {
+	if name, _ := input["subagent_type"].(string); name == r.Content {
+		return certainly
+	}
+	return not
+}
+
+func (c *consideration) hitCommand(r *Rule) (certainty, string) {
+	if !c.HasCommand {
+		return maybe, c.Tool
+	}
+	found, what := not, ""
+	see := func(words []bash.Word) bool {
+		if hit := r.command.hits(words); hit > found {
+			found, what = hit, printable(strings.ReplaceAll(joined(words), bash.Any, "..."))
+		}
+		return found < certainly
+	}
+	for i := range c.script.Parts {
+		part := &c.script.Parts[i]
+		if !see(part.Words) || len(part.Command) < len(part.Words) && !see(part.Command) {
+			return found, what
+		}
+	}
+	if c.script.Bad != "" {
+		c.script.Pieces(see)
+		if found == not {
+			found, what = maybe, "it: "+c.script.Bad
+		}
+	}
+	return found, what
+}
+
+// hitPath says whether a rule of files is about a path that the call touches.
+func (c *consideration) hitPath(r *Rule) (certainty, string) {
+	if r.Content == "" && r.names(c.Tool) {
+		return certainly, c.Tool
+	}
+	if r.path == nil { // of every call of a tool
+		for _, path := range c.Paths {
+			if r.binds(c.Tool, path.Write) {
+				return certainly, c.Tool
+			}
+		}
+		return not, ""
+	}
+	found, what := not, ""
+	see := func(hit certainty, name string) {
+		if hit > found {
+			found, what = hit, printable(name)
+		}
+	}
+	for _, path := range c.Paths {
+		if r.binds(c.Tool, path.Write) {
+			see(c.hitOne(r, path), path.Name)
+		}
+	}
+	if c.script != nil {
+		c.hitScript(r, see)
+	}
+	return found, what
+}
+
+func (c *consideration) hitOne(r *Rule, path Path) certainty {
+	switch {
+	case r.path.matches(path.Name, c.policy), path.Real != "" && r.path.matches(path.Real, c.policy):
+		return certainly
+	case path.Tree && !c.hidden(r) && (r.path.reaches(path.Name, c.policy) || path.Real != "" && r.path.reaches(path.Real, c.policy)):
+		return maybe
+	}
+	return not
+}
+
+// hidden reports whether what a rule is about is not there in the session, see
+// [DeniedPaths]: then what might touch it need not be asked about.
+func (c *consideration) hidden(r *Rule) bool {
+	return r.Behavior == Deny && r.Tool == "Read" && c.policy.Sealed && r.path.root != ofSystem
+}
+
+// hitScript says whether a rule of files is about a path that a command touches.
+func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
+	if r.Tool != "Read" && !r.writes() {
+		return // of a tool that is not this one
+	}
+	for i := range c.script.Parts {
+		part := &c.script.Parts[i]
+		for _, path := range part.Paths {
+			if r.binds(c.Tool, path.Write) {
+				see(c.hitOne(r, Path{Name: path.Name, Real: c.leads[path.Name], Tree: path.Tree}), path.Name)
+			}
+		}
+		if r.writes() {
+			if part.Open && !part.ReadOnly {
+				see(maybe, part.Text)
+			}
+			continue
+		}
+		for _, glob := range part.Globs {
+			if r.path.meets(glob, c.policy) {
+				see(maybe, glob)
+			}
+		}
+		reads := part.Kind == bash.Read || part.Kind == bash.Search || part.Kind == bash.List
+		if part.Open && (reads || !c.hidden(r)) {
+			see(maybe, part.Text)
+		}
+	}
+	for _, redirect := range c.script.Redirects {
+		if !r.binds(c.Tool, redirect.Write) {
+			continue
+		}
+		for _, path := range redirect.Paths {
+			see(c.hitOne(r, Path{Name: path, Real: c.leads[path]}), path)
+		}
+		for _, glob := range redirect.Globs {
+			if r.path.meets(glob, c.policy) {
+				see(maybe, glob)
+			}
+		}
+		if len(redirect.Paths)+len(redirect.Globs) == 0 {
+			see(maybe, redirect.Source)
+		}
+	}
+	if c.script.Bad != "" && !c.hidden(r) {
+		see(maybe, "it: "+c.script.Bad)
+	}
+}
+
+// protected asks about what would change a protected path.
+func (c *consideration) protected() {
+	for _, path := range c.Paths {
+		if path.Write {
+			c.protect(path.Name)
+			c.protect(path.Real)
+		}
+	}
+	for _, name := range c.named(false) {
+		c.protect(name)
+		c.protect(c.leads[name])
+	}
+}
+
+func (c *consideration) protect(path string) {
+	if path != "" && c.policy.protects(path) {
+		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it")
+	}
+}
+
+// named are the paths that a command is known to write, and those that it reads
+// if asked for.
+func (c *consideration) named(reads bool) (names []string) {
+	if c.script == nil {
+		return nil
+	}
+	for i := range c.script.Parts {
+		for _, path := range c.script.Parts[i].Paths {
+			if path.Write || reads {
+				names = append(names, path.Name)
+			}
+		}
+	}
+	for _, redirect := range c.script.Redirects {
+		if redirect.Write || reads {
+			names = append(names, redirect.Paths...)
+		}
+	}
+	return names
+}
+
+// followLinks looks up where the paths of a command lead: rules and protection
+// are about a file, by whatever link a command names it. Where it reads does not
+// matter if what rules are about cannot be seen at all.
+func (c *consideration) followLinks() {
+	names := c.named(slices.ContainsFunc(c.policy.Rules, func(r Rule) bool {
+		return r.Behavior != Allow && r.Tool == "Read" && r.path != nil && !c.hidden(&r)
+	}))
+	if len(names) == 0 || c.Links == nil {
+		return
+	}
+	real, err := c.Links(names)
+	if err != nil || len(real) != len(names) {
+		c.say(Ask, "links", "", "", "it cannot be told where the paths in it lead")
+		return
+	}
+	c.leads = make(map[string]string, len(names))
+	for i, name := range names {
+		c.leads[name] = real[i]
+	}
+}
