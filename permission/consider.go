@@ -264,7 +264,7 @@ func (c *consideration) protected() {
 
 func (c *consideration) protect(path string) {
 	if path != "" && c.policy.protects(path) {
-		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it")
+		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it; if the workspace has it already, the session cannot change it in any case")
 	}
 }
 

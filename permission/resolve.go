@@ -102,11 +102,17 @@ func (p *Policy) minimal(r *Request) string {
 			return ""
 		}
 	case len(r.Paths) == 1:
-		rel, ok := below(p.Workspace, r.Paths[0].Name)
-		if !ok || rel == "" || strings.ContainsAny(rel, `*?[]{}!\`+"\n\r\x00") {
+		name := r.Paths[0].Name
+		if strings.ContainsAny(name, `*?[]{}!\`+"\n\r\x00") {
 			return ""
 		}
-		text = "Edit(/" + rel + ")"
+		text = "Edit(/" + name + ")"
+		if rel, ok := below(p.Workspace, name); ok {
+			text = "Edit(/" + rel + ")"
+		}
+		if name == "/" || name == p.Workspace {
+			return "" // that would be all below
+		}
 	case contents[r.Tool] != 0:
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,6 +73,21 @@ func TestBash(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(work, "a")); err != nil || string(data) != "host\n" {
 		t.Errorf("the real file is %q, %v", data, err)
+	}
+}
+
+// A long output is cut once, where it is read: what is said to be left out is
+// what is.
+func TestBashCutsALongOutput(t *testing.T) {
+	p := openTools(t, workspace(t), permission.Bypass)
+	const all = 1_288_895 // bytes of what seq prints
+	text := run(t, p, "Bash", command("seq 200000 | head -c 1288895 >&1; exit 3")).Text()
+	head, rest, _ := strings.Cut(text, "\n[")
+	number, tail, _ := strings.Cut(rest, " bytes are left out here]\n")
+	cut, err := strconv.Atoi(number)
+	kept := len(strings.TrimPrefix(head, "Exit code 3\n")) + len(strings.TrimSuffix(tail, "\n"))
+	if err != nil || cut < all-kept-2 || cut > all-kept+2 || strings.Count(text, "left out here") != 1 || len(text) > 100_000 {
+		t.Errorf("%d are said to be left out, %d of %d are there: %v, %.200q", cut, kept, all, err, rest)
 	}
 }
 

@@ -163,10 +163,11 @@ func whereNow(f *os.File) string {
 	return filepath.Clean(line)
 }
 
-// What is kept of an output: its beginning and its end, in bytes.
+// What is kept of an output: its beginning and its end, in bytes. It is less than
+// a result may have, so that it is cut here alone, where all of it is known.
 const (
-	keepHead = 192 << 10
-	keepTail = 64 << 10
+	keepHead = 56 << 10
+	keepTail = 24 << 10
 )
 
 // Bounded is a writer that keeps the beginning and the end of what is written.
