@@ -166,7 +166,12 @@ func (st *Store) Create(s Settings) (*Stored, error) {
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the session: %w", err)
 	}
-	if err := s.write(tmp); err != nil {
+	data, err := s.encoded()
+	if err != nil {
+		return nil, err
+	}
+	// Not synced: a session that a crash of the machine leaves half-made is none.
+	if err := os.WriteFile(filepath.Join(tmp, settingsFile), data, 0o600); err != nil {
 		return nil, fmt.Errorf("creating the session: %w", err)
 	}
 	stored, err := hold(tmp, s.Name)
@@ -319,12 +324,9 @@ func readSettings(dir string) (Settings, error) {
 	return s, nil
 }
 
-func (s *Settings) write(dir string) error {
+func (s *Settings) encoded() ([]byte, error) {
 	data, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	return renameio.WriteFile(filepath.Join(dir, settingsFile), append(data, '\n'), 0o600)
+	return append(data, '\n'), err
 }
 
 const settingsFile = "session.json"
@@ -346,7 +348,11 @@ func (s *Stored) Tighten(denied, readOnly []string) error {
 			return err
 		}
 	}
-	if err := more.write(s.dir); err != nil {
+	data, err := more.encoded()
+	if err == nil {
+		err = renameio.WriteFile(filepath.Join(s.dir, settingsFile), data, 0o600)
+	}
+	if err != nil {
 		return fmt.Errorf("denying more to the session %s: %w", s.Name, err)
 	}
 	s.Settings = more
