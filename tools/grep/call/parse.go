@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // A parser reads what ripgrep prints, as it comes, in bounded memory:
@@ -178,12 +179,14 @@ func (p *parser) flush() {
 }
 
 // Of releases 12 to 15.
-var binaryMessage = regexp.MustCompile(`(?i)^: (WARNING: stopped searching )?binary file (matches|after match) \(found "[^\n]{1,8}" byte around offset [0-9]+\)\n$`)
+var binaryMessage = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^: (WARNING: stopped searching )?binary file (matches|after match) \(found "[^\n]{1,8}" byte around offset [0-9]+\)\n$`)
+})
 
 // message reads a line that is ripgrep's own, and reports whether it is one.
 func (p *parser) message(line []byte) bool {
 	path := bytes.TrimPrefix(line, []byte(p.prefix))
-	if i := bytes.LastIndex(path, []byte(": WARNING: stopped ")); i >= 0 && binaryMessage.Match(path[i:]) {
+	if i := bytes.LastIndex(path, []byte(": WARNING: stopped ")); i >= 0 && binaryMessage().Match(path[i:]) {
 		if p.block == nil || p.block.Path != string(path[:i]) {
 			return false
 		}
@@ -191,7 +194,7 @@ func (p *parser) message(line []byte) bool {
 		return true
 	}
 	i := max(bytes.LastIndex(path, []byte(": binary file ")), bytes.LastIndex(path, []byte(": Binary file ")))
-	if i >= 0 && binaryMessage.Match(path[i:]) {
+	if i >= 0 && binaryMessage().Match(path[i:]) {
 		p.out.note(binaryNote(validPath(path[:i])))
 		return true
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sallyport/sallyport/sandbox/inside"
 )
@@ -57,7 +58,7 @@ func ripgrep(ctx context.Context, c *inside.Call, req Request, root *os.File, di
 	p.end()
 	if exit.Code > 1 {
 		notes, fatal := complaints(stderr.String(), prefix)
-		if fatal && p.records == 0 && unknownFlag.MatchString(stderr.String()) {
+		if fatal && p.records == 0 && unknownFlag().MatchString(stderr.String()) {
 			return nil, errNoRipgrep // too old
 		}
 		if fatal || exit.Code > 2 {
@@ -73,7 +74,11 @@ func ripgrep(ctx context.Context, c *inside.Call, req Request, root *os.File, di
 	return out.result(), nil
 }
 
-var unknownFlag = regexp.MustCompile(`which wasn't expected|unrecognized flag`)
+// Patterns are compiled when they are first needed: the guest starts with every
+// container.
+var unknownFlag = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`which wasn't expected|unrecognized flag`)
+})
 
 func ripgrepArgs(req Request, dir bool) []string {
 	args := []string{"rg", "--no-config", "--color=never", "--no-heading", "--null", "--line-number", "--with-filename",
