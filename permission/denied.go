@@ -19,6 +19,10 @@ import (
 // links are not followed. It is an error if a rule is about files elsewhere:
 // nothing would hold it.
 func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (read, write []string, err error) {
+	denies := func(r Rule) bool { return r.Behavior == Deny && r.OfFiles() }
+	if !slices.ContainsFunc(rules, denies) {
+		return nil, nil, nil
+	}
 	in := &Policy{Workspace: workspace, Home: home}
 	root, err := os.OpenRoot(workspace)
 	if err != nil {
@@ -28,7 +32,7 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 	var walk []*Rule
 	for i := range rules {
 		r := &rules[i]
-		if r.Behavior != Deny || r.path == nil || r.Content == "" || r.Tool != "Read" && !r.writes() {
+		if !denies(*r) {
 			continue
 		}
 		if !r.path.reaches(workspace, in) {

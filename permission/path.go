@@ -149,7 +149,7 @@ func (p *pathPattern) reaches(dir string, in *Policy) bool {
 
 // prefixes reports whether the pattern matches the names or a beginning of them.
 func prefixes(pattern, names []string, same func(pattern, name string) bool) bool {
-	// tried[i] says that the pattern from i on was found not to match from here.
+	// reached[i] says that the first i parts of the pattern match the names so far.
 	reached := make([]bool, len(pattern)+1)
 	reached[0] = true
 	skip := func() {

@@ -44,6 +44,14 @@ type Run struct {
 	Box Box
 }
 
+// JudgedPath is the path of a call that has one.
+func (r *Run) JudgedPath() (Judged, error) {
+	if len(r.Judged) != 1 {
+		return Judged{}, errors.New("the path of the call was not judged")
+	}
+	return r.Judged[0], nil
+}
+
 // A Judged path is one that a decision was made on.
 type Judged struct {
 	// Path is absolute. When Resolved is set, it leads through no link, and must

@@ -142,6 +142,17 @@ type Block struct {
 // Text is a result of one text.
 func Text(s string) []Block { return []Block{{Type: "text", Text: s}} }
 
+// Count is a number of things in words: "1 line", "2 lines", "2 processes".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // A Tool is a tool whose types are forgotten. Its methods take the input that
 // Parse returned.
 type Tool struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline"
+	"github.com/sallyport/sallyport/tools"
 )
 
 func agentCommand() *cli.Command {
@@ -203,13 +204,13 @@ func (t *timeline) result(text string) {
 		fmt.Fprintf(t.out, "  | %s\n", shown(line))
 	}
 	if left > 0 {
-		fmt.Fprintf(t.out, "  %s\n", t.paint(dim, fmt.Sprintf("| ... %s more", count(left, "line"))))
+		fmt.Fprintf(t.out, "  %s\n", t.paint(dim, fmt.Sprintf("| ... %s more", tools.Count(left, "line"))))
 	}
 }
 
 // end sums up.
 func (t *timeline) end() {
-	fmt.Fprintf(t.out, "\n%s in %s: %d denied, %d failed\n", count(t.calls, "call"), short(t.took), t.denied, t.failed)
+	fmt.Fprintf(t.out, "\n%s in %s: %d denied, %d failed\n", tools.Count(t.calls, "call"), short(t.took), t.denied, t.failed)
 }
 
 // short is a time as people read it.

@@ -15,6 +15,7 @@ import (
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline/approval"
 	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/tools"
 )
 
 func approveCommand() *cli.Command {
@@ -198,7 +199,7 @@ func findQuestion(store *sandbox.Store, id string, whole bool) (*sessionQuestion
 		gone := fmt.Errorf("no question %s waits: it was answered, its time was up, or its asker has ended; sallyport approve lists those that wait", id)
 		return nil, errors.Join(err, gone)
 	case len(found) > 1:
-		return nil, fmt.Errorf("%s begin with %s: %s and %s; type more of the one that you mean", count(len(found), "question"), id, found[0].ID, found[1].ID)
+		return nil, fmt.Errorf("%s begin with %s: %s and %s; type more of the one that you mean", tools.Count(len(found), "question"), id, found[0].ID, found[1].ID)
 	case whole && found[0].ID != strings.ToLower(id):
 		return nil, fmt.Errorf("--yes needs the whole ID: look at it with sallyport approve %s first", id)
 	}

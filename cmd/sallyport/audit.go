@@ -16,6 +16,7 @@ import (
 	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/tools"
 )
 
 func auditCommand() *cli.Command {
@@ -162,7 +163,7 @@ func rowOf(name string, r, decision *audit.Record) row {
 	if x := r.Result; x != nil {
 		result = append(result, x.Duration.Round(100*time.Microsecond).String())
 		if n := len(x.Paths) + x.More; n > 0 {
-			result = append(result, count(n, "change")+" in the session")
+			result = append(result, tools.Count(n, "change")+" in the session")
 		}
 	}
 	return row{r.Time, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.Time.Local().Format("2006-01-02 15:04:05.000"), name,
@@ -245,7 +246,7 @@ func verifyRecords(c *cli.Context) error {
 			if report.Open {
 				end = ", not closed: in use, or its process died"
 			}
-			fmt.Printf("%s: %s, whole%s\n  newest: %s\n", name, count(report.Records, "record"), end, report.Head)
+			fmt.Printf("%s: %s, whole%s\n  newest: %s\n", name, tools.Count(report.Records, "record"), end, report.Head)
 		}
 	}
 	if want != "" && !found {

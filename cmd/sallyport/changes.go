@@ -18,6 +18,7 @@ import (
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/tools"
 )
 
 func diffCommand() *cli.Command {
@@ -81,7 +82,7 @@ func runDiff(c *cli.Context) error {
 		return nil // the pager was left early
 	}
 	if n := notInPatch(set); err == nil && n > 0 && !tty && !c.Bool("stat") {
-		fmt.Fprintf(os.Stderr, "sallyport: %s cannot be in a patch: see sallyport diff --stat\n", count(n, "change"))
+		fmt.Fprintf(os.Stderr, "sallyport: %s cannot be in a patch: see sallyport diff --stat\n", tools.Count(n, "change"))
 	}
 	return err
 }
@@ -197,7 +198,7 @@ func runDiscard(c *cli.Context) error {
 	for i, change := range s.set {
 		names[i] = change.Path
 	}
-	done := takesLong("discarding %s", count(len(names), "change"))
+	done := takesLong("discarding %s", tools.Count(len(names), "change"))
 	err = s.Discard(ctx, s.paths)
 	done()
 	if err != nil {
@@ -206,7 +207,7 @@ func runDiscard(c *cli.Context) error {
 	if c.Bool("json") {
 		return printJSON(map[string]any{"session": s.Name, "discarded": names})
 	}
-	fmt.Printf("discarded %s\n", count(len(names), "change"))
+	fmt.Printf("discarded %s\n", tools.Count(len(names), "change"))
 	return nil
 }
 

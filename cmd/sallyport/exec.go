@@ -22,6 +22,7 @@ import (
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/tools"
 )
 
 // Exit codes of exec, beside the command's own.
@@ -371,7 +372,7 @@ func (r *execRun) report(s *sandbox.Stored, program string, exit *sandbox.Exit, 
 		return exitBoxFailed
 	}
 	if exit.OutOfMemory > 0 {
-		hint(fmt.Sprintf("the session's memory limit was reached and %s killed; raise it with --memory", count(exit.OutOfMemory, "process")))
+		hint(fmt.Sprintf("the session's memory limit was reached and %s killed; raise it with --memory", tools.Count(exit.OutOfMemory, "process")))
 	}
 	r.result.Quarantined = exit.Quarantined
 	for _, path := range exit.Quarantined {
@@ -437,12 +438,12 @@ func (r *execRun) offer(ctx context.Context, s *pipeline.Stored, c *sandbox.Chan
 			return false, nil
 		}
 		if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
-			fmt.Fprintf(os.Stderr, "sallyport: %s in session %s: sallyport diff%s, sallyport apply%[3]s\n", count(n, "change"), s.Name, r.which())
+			fmt.Fprintf(os.Stderr, "sallyport: %s in session %s: sallyport diff%s, sallyport apply%[3]s\n", tools.Count(n, "change"), s.Name, r.which())
 			return false, nil
 		}
 		yes, err := askApply(c, s.Workspace)
 		if err != nil || !yes {
-			fmt.Fprintf(os.Stderr, "sallyport: %s kept in session %s: sallyport diff%s, sallyport apply%[3]s, sallyport discard%[3]s\n", count(n, "change"), s.Name, r.which())
+			fmt.Fprintf(os.Stderr, "sallyport: %s kept in session %s: sallyport diff%s, sallyport apply%[3]s, sallyport discard%[3]s\n", tools.Count(n, "change"), s.Name, r.which())
 			return false, err
 		}
 	}
@@ -469,14 +470,4 @@ func (r *execRun) which() string {
 		return " -w " + shellQuoted(r.cli.String("w"))
 	}
 	return ""
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	if strings.HasSuffix(what, "s") {
-		what += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

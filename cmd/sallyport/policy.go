@@ -160,7 +160,7 @@ func (r *agentRun) hintChanges() {
 	changes.Close()
 	if n > 0 {
 		which := sessionArgs(r.cli, r.session.Name, r.own)
-		fmt.Fprintf(os.Stderr, "sallyport: %s in session %s: sallyport diff%s, sallyport apply%[3]s\n", count(n, "change"), r.session.Name, which)
+		fmt.Fprintf(os.Stderr, "sallyport: %s in session %s: sallyport diff%s, sallyport apply%[3]s\n", tools.Count(n, "change"), r.session.Name, which)
 	}
 }
 

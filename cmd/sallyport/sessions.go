@@ -15,6 +15,7 @@ import (
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/native"
+	"github.com/sallyport/sallyport/tools"
 )
 
 func sessionsCommand() *cli.Command {
@@ -198,10 +199,10 @@ func showSession(c *cli.Context) error {
 		row("changes", "unknown: %s", info.Error)
 	}
 	if info.Quarantined > 0 {
-		row("quarantine", "%s in %s", count(info.Quarantined, "path"), filepath.Join(s.Dir(), sandbox.QuarantineDir))
+		row("quarantine", "%s in %s", tools.Count(info.Quarantined, "path"), filepath.Join(s.Dir(), sandbox.QuarantineDir))
 	}
 	for _, l := range usage.Layers {
-		row("layer "+l.Name, "%s, %s", count(int(l.Files), "file"), bytesText(l.Bytes))
+		row("layer "+l.Name, "%s, %s", tools.Count(int(l.Files), "file"), bytesText(l.Bytes))
 	}
 	for _, e := range s.Expose {
 		for _, d := range e.Dirs {
@@ -349,13 +350,13 @@ func pruneSessions(c *cli.Context) error {
 		return nil
 	}
 	if inUse > 0 {
-		fmt.Fprintf(os.Stderr, "sallyport: kept %s in use\n", count(inUse, "session"))
+		fmt.Fprintf(os.Stderr, "sallyport: kept %s in use\n", tools.Count(inUse, "session"))
 	}
 	if quarantined > 0 {
-		fmt.Fprintf(os.Stderr, "sallyport: kept %s with paths in quarantine; see sallyport sessions show, --changed removes those too\n", count(quarantined, "session"))
+		fmt.Fprintf(os.Stderr, "sallyport: kept %s with paths in quarantine; see sallyport sessions show, --changed removes those too\n", tools.Count(quarantined, "session"))
 	}
 	if changed > 0 {
-		fmt.Fprintf(os.Stderr, "sallyport: kept %s with changes that were not applied; --changed removes those too\n", count(changed, "session"))
+		fmt.Fprintf(os.Stderr, "sallyport: kept %s with changes that were not applied; --changed removes those too\n", tools.Count(changed, "session"))
 	}
 	return nil
 }

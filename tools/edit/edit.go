@@ -51,13 +51,14 @@ var Tool = tools.Define(tools.Definition[Input, call.Output, struct{}]{
 })
 
 func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*tools.Result[call.Output], error) {
-	if len(c.Judged) != 1 {
-		return nil, errors.New("the path of the call was not judged")
+	judged, err := c.JudgedPath()
+	if err != nil {
+		return nil, err
 	}
 	path := c.Abs(in.FilePath)
 	expected, _ := c.State.Seen(path)
 	out, err := tools.Call[call.Request, call.Output](ctx, c, "Edit", call.Request{
-		Path: []byte(c.Judged[0].Path), Resolved: c.Judged[0].Resolved, Workspace: c.Workspace,
+		Path: []byte(judged.Path), Resolved: judged.Resolved, Workspace: c.Workspace,
 		Old: []byte(in.OldString), New: []byte(in.NewString), All: in.ReplaceAll, Expected: expected,
 	}, nil)
 	if err != nil {

@@ -89,12 +89,13 @@ func (in Input) split(c *tools.Context) (dir, pattern string) {
 const mostShown = 80_000
 
 func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*tools.Result[Output], error) {
-	if len(c.Judged) != 1 {
-		return nil, errors.New("the path of the call was not judged")
+	judged, err := c.JudgedPath()
+	if err != nil {
+		return nil, err
 	}
 	dir, pattern := in.split(c)
 	got, err := tools.Call[call.Request, call.Result](ctx, c, "Glob", call.Request{
-		Path: []byte(c.Judged[0].Path), Resolved: c.Judged[0].Resolved, Workspace: c.Workspace, Pattern: pattern,
+		Path: []byte(judged.Path), Resolved: judged.Resolved, Workspace: c.Workspace, Pattern: pattern,
 	}, nil)
 	if err != nil {
 		return nil, err

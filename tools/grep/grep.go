@@ -163,9 +163,9 @@ func globs(s string) []string {
 	return list
 }
 
-func (in Input) request(c *tools.Context) call.Request {
+func (in Input) request(judged tools.Judged, workspace string) call.Request {
 	req := call.Request{
-		Path: []byte(c.Judged[0].Path), Resolved: c.Judged[0].Resolved, Workspace: c.Workspace,
+		Path: []byte(judged.Path), Resolved: judged.Resolved, Workspace: workspace,
 		Pattern: in.Pattern, Mode: in.OutputMode, Globs: globs(in.Glob), Type: in.Type,
 		IgnoreCase: in.IgnoreCase, Multiline: in.Multiline, Limit: defaultLimit, Offset: in.Offset,
 	}
@@ -192,10 +192,11 @@ func (in Input) request(c *tools.Context) call.Request {
 }
 
 func run(ctx context.Context, c *tools.Context, in Input, progress func(call.Progress)) (*tools.Result[Output], error) {
-	if len(c.Judged) != 1 {
-		return nil, errors.New("the path of the call was not judged")
+	judged, err := c.JudgedPath()
+	if err != nil {
+		return nil, err
 	}
-	req := in.request(c)
+	req := in.request(judged, c.Workspace)
 	got, err := tools.Call[call.Request, call.Result](ctx, c, "Grep", req, func(data []byte) {
 		var p call.Progress
 		if json.Unmarshal(data, &p) == nil && p.Matches >= 0 && p.Files >= 0 {
@@ -306,14 +307,14 @@ func render(out Output) []tools.Block {
 		b.WriteString("No files found\n")
 	}
 	if out.Files > 0 {
-		total := "(" + count(out.Files, "file") + " in all"
+		total := "(" + tools.Count(out.Files, "file") + " in all"
 		if out.Mode == call.Count {
-			total = "(" + count(out.Matches, "line") + " in " + count(out.Files, "file") + " in all"
+			total = "(" + tools.Count(out.Matches, "line") + " in " + tools.Count(out.Files, "file") + " in all"
 		}
 		b.WriteString(total + ")\n")
 	}
 	if out.Next > 0 {
-		fmt.Fprintf(&b, "(cut after %s; go on with offset %d, or search for less)\n", count(units, unit), out.Next)
+		fmt.Fprintf(&b, "(cut after %s; go on with offset %d, or search for less)\n", tools.Count(units, unit), out.Next)
 	}
 	for _, note := range out.Notes {
 		fmt.Fprintf(&b, "(not searched: %s)\n", note)
@@ -342,11 +343,4 @@ func lines(b *strings.Builder, name string, lines []call.Line, out Output) {
 		}
 		b.WriteByte('\n')
 	}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

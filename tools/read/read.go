@@ -3,7 +3,6 @@ package read
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -49,15 +48,16 @@ var Tool = tools.Define(tools.Definition[Input, call.Output, struct{}]{
 })
 
 func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*tools.Result[call.Output], error) {
-	if len(c.Judged) != 1 {
-		return nil, errors.New("the path of the call was not judged")
+	judged, err := c.JudgedPath()
+	if err != nil {
+		return nil, err
 	}
 	limit := in.Limit
 	if limit == 0 {
 		limit = call.DefaultLimit
 	}
 	out, err := tools.Call[call.Request, call.Output](ctx, c, "Read", call.Request{
-		Path: []byte(c.Judged[0].Path), Resolved: c.Judged[0].Resolved, Workspace: c.Workspace,
+		Path: []byte(judged.Path), Resolved: judged.Resolved, Workspace: c.Workspace,
 		Offset: max(in.Offset, 1), Limit: limit,
 	}, nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func render(out call.Output) []tools.Block {
 	case out.Total == 0:
 		b.WriteString("(the file is empty)\n")
 	default:
-		fmt.Fprintf(&b, "(the file has %s; line %d is past its end)\n", lines(out.Total), out.Start)
+		fmt.Fprintf(&b, "(the file has %s; line %d is past its end)\n", tools.Count(out.Total, "line"), out.Start)
 	}
 	if out.Next > 0 {
 		of := ""
@@ -99,11 +99,4 @@ func render(out call.Output) []tools.Block {
 		b.WriteString("(the file goes on beyond what Read looks at; use Bash with tail or sed -n)\n")
 	}
 	return tools.Text(strings.TrimSuffix(b.String(), "\n"))
-}
-
-func lines(n int) string {
-	if n == 1 {
-		return "1 line"
-	}
-	return fmt.Sprintf("%d lines", n)
 }

@@ -3,7 +3,6 @@ package write
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -46,13 +45,14 @@ var Tool = tools.Define(tools.Definition[Input, call.Output, struct{}]{
 })
 
 func run(ctx context.Context, c *tools.Context, in Input, _ func(struct{})) (*tools.Result[call.Output], error) {
-	if len(c.Judged) != 1 {
-		return nil, errors.New("the path of the call was not judged")
+	judged, err := c.JudgedPath()
+	if err != nil {
+		return nil, err
 	}
 	path := c.Abs(in.FilePath)
 	expected, _ := c.State.Seen(path)
 	out, err := tools.Call[call.Request, call.Output](ctx, c, "Write", call.Request{
-		Path: []byte(c.Judged[0].Path), Resolved: c.Judged[0].Resolved, Content: []byte(in.Content), Expected: expected,
+		Path: []byte(judged.Path), Resolved: judged.Resolved, Content: []byte(in.Content), Expected: expected,
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func render(out call.Output) []tools.Block {
 	if out.Created {
 		verb = "created"
 	}
-	fmt.Fprintf(&b, "%s %s: %s, %s", verb, inside.Quote(out.Path), count(out.Size, "byte"), count(out.Lines, "line"))
+	fmt.Fprintf(&b, "%s %s: %s, %s", verb, inside.Quote(out.Path), tools.Count(out.Size, "byte"), tools.Count(out.Lines, "line"))
 	if out.Emptied {
 		b.WriteString("\nthe file is now empty")
 	}
@@ -78,11 +78,4 @@ func render(out call.Output) []tools.Block {
 		fmt.Fprintf(&b, "\nthe file had %d other names (hard links), which keep the old content", out.Links)
 	}
 	return tools.Text(b.String())
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

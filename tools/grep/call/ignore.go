@@ -64,8 +64,8 @@ func parseRule(line string) (r rule, err error) {
 	if strings.HasPrefix(line, `\!`) || strings.HasPrefix(line, `\#`) {
 		line = line[1:]
 	} else {
-		line, r.negated = cutPrefix(line, "!")
-		line, absolute = cutPrefix(line, "/")
+		line, r.negated = strings.CutPrefix(line, "!")
+		line, absolute = strings.CutPrefix(line, "/")
 	}
 	if strings.HasSuffix(line, "/") {
 		r.dirOnly = true
@@ -82,8 +82,6 @@ func parseRule(line string) (r rule, err error) {
 	r.pattern, err = glob.Compile(line)
 	return r, err
 }
-
-func cutPrefix(s, prefix string) (string, bool) { return strings.CutPrefix(s, prefix) }
 
 // match says what the rules mean for a path relative to their directory.
 func (rs rules) match(path, name string, dir bool) verdict {
