@@ -18,7 +18,7 @@ func (c *consideration) allowed() {
 		return
 	}
 	for _, r := range used {
-		c.say(Allow, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) allows it", r, r.Source))
+		c.say(Allow, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) allows it", r, r.Source))
 	}
 }
 

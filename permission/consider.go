@@ -91,11 +91,11 @@ func (c *consideration) against(r *Rule) {
 	switch {
 	case hit == not:
 	case hit == certainly && r.Behavior == Deny:
-		c.say(Deny, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, what))
+		c.say(Deny, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, what))
 	case hit == certainly:
-		c.say(Ask, "rule", r.Source, r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, what))
+		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, what))
 	default:
-		c.say(Ask, "rule", r.Source, r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, what))
+		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, what))
 	}
 }
 

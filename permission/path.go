@@ -13,6 +13,7 @@ import (
 // the path and, if that is a directory, all below.
 type pathPattern struct {
 	root  root
+	dir   string // of ofWorkspace: another directory than the workspace; "" for none
 	parts []string // its components; "**" stands for any number of them
 	fold  bool     // case is ignored: in rules that deny or ask
 	lower []string // parts in lower case
@@ -118,9 +119,12 @@ func (p *pathPattern) base(in *Policy) string {
 		return "/"
 	case ofHome:
 		return in.Home
-	default:
-		return in.Workspace
+	case ofWorkspace:
+		if p.dir != "" {
+			return p.dir
+		}
 	}
+	return in.Workspace
 }
 
 // reaches reports whether the pattern could match something below a directory.

@@ -116,7 +116,7 @@ func (p *Policy) minimal(r *Request) string {
 	case contents[r.Tool] != 0:
 		return ""
 	}
-	rule, err := ParseRule(text, Allow, "session")
+	rule, err := ParseRule(text, Allow, FromSession)
 	if err != nil || len(text) > 300 {
 		return ""
 	}

@@ -42,7 +42,7 @@ func (c *testCase) policy(t testing.TB) *Policy {
 	p := &Policy{Mode: c.Mode, Workspace: workspace, Home: "/home/agent", Sealed: true}
 	for b, texts := range map[Behavior][]string{Allow: c.Allow, Ask: c.Ask, Deny: c.Deny} {
 		for _, text := range texts {
-			r, err := ParseRule(text, b, "command line")
+			r, err := ParseRule(text, b, FromCLI)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -433,7 +433,7 @@ func TestOfferedRule(t *testing.T) {
 		if d.Rule == "" {
 			continue
 		}
-		rule, err := ParseRule(d.Rule, Allow, "session")
+		rule, err := ParseRule(d.Rule, Allow, FromSession)
 		if err != nil {
 			t.Fatal(err)
 		}

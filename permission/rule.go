@@ -25,7 +25,9 @@ type Rule struct {
 	Behavior Behavior
 	Tool     string
 	Content  string // "" for every call of the tool
-	Source   string // where it comes from: "command line", "session" ...
+	Source   Source
+	// Origin is where in a file it stands, as path:line; "" for one of no file.
+	Origin string
 
 	path    *pathPattern
 	command *commandPattern
@@ -38,6 +40,47 @@ func (r *Rule) String() string {
 		return r.Tool
 	}
 	return r.Tool + "(" + r.Content + ")"
+}
+
+// A Source is where a rule comes from.
+type Source string
+
+const (
+	FromPolicy  Source = "policy"  // the system's policy file
+	FromCLI     Source = "cliArg"  // the command line
+	FromLocal   Source = "local"   // the workspace's settings of this user alone
+	FromProject Source = "project" // the workspace's settings
+	FromUser    Source = "user"    // the user's settings
+	FromSession Source = "session" // an answer for the rest of the session
+	FromCommand Source = "command" // what a command that runs brings with it
+)
+
+// String is the source in words.
+func (s Source) String() string {
+	switch s {
+	case FromPolicy:
+		return "the system's policy"
+	case FromCLI:
+		return "command line"
+	case FromLocal:
+		return "local settings"
+	case FromProject:
+		return "project settings"
+	case FromUser:
+		return "user settings"
+	}
+	return string(s)
+}
+
+// RootedAt is the rule with a path that begins with a single slash read from a
+// directory, absolute, rather than from the workspace.
+func (r Rule) RootedAt(dir string) Rule {
+	if r.path != nil && r.path.root == ofWorkspace && strings.HasPrefix(r.Content, "/") {
+		at := *r.path
+		at.dir = dir
+		r.path = &at
+	}
+	return r
 }
 
 // Tools whose rules take a content, and what kind of content it is.
@@ -63,7 +106,7 @@ var aliases = map[string]string{"Fetch": "WebFetch", "Task": "Agent"}
 const mostRule = 4096
 
 // ParseRule reads a rule.
-func ParseRule(text string, behavior Behavior, source string) (Rule, error) {
+func ParseRule(text string, behavior Behavior, source Source) (Rule, error) {
 	r := Rule{Behavior: behavior, Source: source}
 	fail := func(format string, args ...any) (Rule, error) {
 		return Rule{}, fmt.Errorf("the rule %q: %w", cutTo(text, 200), fmt.Errorf(format, args...))

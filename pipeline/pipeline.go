@@ -155,7 +155,7 @@ func (p *Pipeline) Policy() *permission.Policy {
 
 // addRule adds what a person has allowed for the rest of the session.
 func (p *Pipeline) addRule(text string) error {
-	rule, err := permission.ParseRule(text, permission.Allow, "session")
+	rule, err := permission.ParseRule(text, permission.Allow, permission.FromSession)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func options(c *cli.Context) (pipeline.Options, error) {
 // rules of files mean something.
 func denials(c *cli.Context, o *pipeline.Options) error {
 	for _, text := range c.StringSlice("deny") {
-		rule, err := permission.ParseRule(text, permission.Deny, "command line")
+		rule, err := permission.ParseRule(text, permission.Deny, permission.FromCLI)
 		if err != nil {
 			return usageError(c, "--deny: %w", err)
 		}

@@ -50,7 +50,7 @@ func policy(c *cli.Context, denied []permission.Rule) (*permission.Policy, error
 		behavior permission.Behavior
 	}{{"ask", permission.Ask}, {"allow", permission.Allow}} {
 		for _, text := range c.StringSlice(of.flag) {
-			rule, err := permission.ParseRule(text, of.behavior, "command line")
+			rule, err := permission.ParseRule(text, of.behavior, permission.FromCLI)
 			if err != nil {
 				return nil, usageError(c, "--%s: %w", of.flag, err)
 			}
