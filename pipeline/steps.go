@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,7 +251,7 @@ func (c *call) ask(ctx context.Context) {
 	start := time.Now()
 	answer, err := c.Prompter.Ask(ctx, &permission.Prompt{
 		ID: c.Use.ID, Session: c.context.Session, Tool: c.Tool, Title: c.Title, Reason: d.Reason,
-		Sections: append(c.describe(), c.sections...), Rule: d.Rule,
+		Parts: c.parts(), Sections: append(c.describe(), c.sections...), Rule: d.Rule,
 		CanSave: d.Rule != "" && c.Save != nil,
 	})
 	c.Asked = time.Since(start)
@@ -294,47 +293,6 @@ func (c *call) keep(a permission.Answer) error {
 		return fmt.Errorf("%s is allowed for this session only: %w", text, err)
 	}
 	return nil
-}
-
-// describe is what a prompt shows of the input.
-func (c *call) describe() []permission.Section {
-	if command, ok := c.tool.Command(c.input); ok {
-		return []permission.Section{{Title: "command", Text: command}}
-	}
-	return describeInput(c.input)
-}
-
-// describeInput shows an input as people read it: a text of several lines as such,
-// the rest as JSON. An empty line at its end says that a text ends with a newline.
-func describeInput(input any) []permission.Section {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(input); err != nil {
-		return nil
-	}
-	fields, texts := []string{}, []permission.Section{}
-	d := json.NewDecoder(bytes.NewReader(text.Bytes()))
-	_, err := d.Token() // the brace
-	for err == nil && d.More() {
-		var name json.Token
-		var value json.RawMessage
-		if name, err = d.Token(); err != nil {
-			break
-		}
-		err = d.Decode(&value)
-		var lines string
-		if json.Unmarshal(value, &lines) == nil && strings.Contains(lines, "\n") {
-			texts = append(texts, permission.Section{Title: fmt.Sprint(name), Text: lines + "\n"})
-			continue
-		}
-		fields = append(fields, fmt.Sprintf("  %q: %s", name, value))
-	}
-	if err != nil { // no object: all of it is shown as it is
-		return []permission.Section{{Title: "input", Text: text.String()}}
-	}
-	rest := permission.Section{Title: "input", Text: "{\n" + strings.Join(fields, ",\n") + "\n}"}
-	return append([]permission.Section{rest}, texts...)
 }
 
 // Step 9.
