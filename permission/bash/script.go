@@ -65,6 +65,9 @@ type Part struct {
 	Kind           Kind
 	ReadOnly       bool
 	Why            string // it is not read-only
+	// Inspects says that it looks at processes or sockets and does no more, and that
+	// its words are literal.
+	Inspects bool
 	// Paths are what it touches; Open says that there may be others, and that a path
 	// which goes up (a/../b) may lead elsewhere: a may be a symbolic link.
 	Paths []Path
@@ -111,6 +114,38 @@ func (s *Script) ReadOnly() (bool, string) {
 		if p := &s.Parts[i]; !p.ReadOnly && p.Through == "" {
 			return false, p.Why
 		}
+	}
+	return s.quiet()
+}
+
+// Inspect reports whether the script does no more than look at processes or sockets,
+// beside what is read-only, and otherwise why it is not known to. Such a script has to
+// run where those are, with nothing that it could write.
+func (s *Script) Inspect() (bool, string) {
+	inspects := false
+	for i := range s.Parts {
+		switch p := &s.Parts[i]; {
+		case p.Inspects:
+			inspects = true
+		case p.ReadOnly:
+		case p.Kind == Inspect:
+			return false, "it looks at processes or sockets by words that are not literal, or by a flag that is not known"
+		default:
+			return false, p.Why
+		}
+	}
+	ok, why := s.quiet()
+	if ok && !inspects {
+		return false, "it does not look at processes or sockets"
+	}
+	return ok, why
+}
+
+// quiet reports whether nothing beside the parts makes the script other than
+// read-only, and otherwise what does.
+func (s *Script) quiet() (bool, string) {
+	if s.Bad != "" {
+		return false, s.Bad
 	}
 	if len(s.Notes) > 0 {
 		return false, s.Notes[0]
@@ -174,8 +209,8 @@ func (w *walker) source(src string, d dirs) dirs {
 		w.comments(file)
 	}
 	outerFile := w.file
-	w.file, w.numbers = file, nil
-	defer func() { w.file, w.numbers = outerFile, nil }()
+	w.file, w.facts = file, nil
+	defer func() { w.file, w.facts = outerFile, nil }()
 	return w.stmts(file.Stmts, d)
 }
 

@@ -99,8 +99,8 @@ type walker struct {
 	file    *syntax.File
 	through string // what the text that is walked is an argument of
 	depth   int
-	numbers map[string]bool // variables that hold nothing but integers
-	assigns map[string]bool // answers of sets, each of which reads all of the source
+	facts   map[string]facts // of variables; nil until they are asked for
+	assigns map[string]bool  // answers of sets, each of which reads all of the source
 	// reopens is about what /dev/stdout and its like lead to: sink says that one
 	// is written to, odd that a descriptor may be of a file that is only read.
 	// Together they are a write to that file.
@@ -316,6 +316,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 	v := w.classify(inner, d)
 	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits, p.links = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits, v.links
 	p.ReadOnly = v.why == "" && !assigns
+	p.Inspects = v.inspects && !assigns && !slices.ContainsFunc(words, func(word Word) bool { return !word.Known })
 	p.Why = v.why
 	if assigns && p.Why == "" {
 		p.Why = "variables are set for it that may change what it does"
@@ -323,6 +324,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 	if p.ReadOnly && slices.ContainsFunc(words[:len(words)-len(inner)], func(word Word) bool { return word.Value == "nohup" }) {
 		p.ReadOnly, p.Why = false, "nohup may write its output to a file"
 	}
+	p.Inspects = p.Inspects && (len(words) == len(inner) || words[0].Value != "nohup")
 	w.add(p)
 	w.runs(inner, v, d)
 	return w.moves(inner, d)
