@@ -71,10 +71,10 @@ func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 	c := commands()[name]
 	if c == nil {
 		form := name
-		if len(words) > 1 && words[1].Known {
+		if len(words) > 1 {
 			form += " " + words[1].Value
 		}
-		if len(words) <= 2 && forms()[form] {
+		if len(words) <= 2 && words[len(words)-1].Known && forms()[form] {
 			return verdict{kind: Neutral}
 		}
 		if kind, ok := others()[name]; ok {

@@ -21,9 +21,30 @@ func (w *walker) known(name string) facts {
 		return facts{}
 	}
 	if w.facts == nil {
+		if !gives(w.src, name) {
+			return facts{}
+		}
 		w.facts = factsOf(w.file)
 	}
 	return w.facts[name]
+}
+
+// gives reports whether a text may give a variable a value that is known: name=, or
+// for name.
+func gives(src, name string) bool {
+	if strings.Contains(src, "for") {
+		return true
+	}
+	for {
+		i := strings.Index(src, name)
+		if i < 0 {
+			return false
+		}
+		src = src[i+len(name):]
+		if strings.HasPrefix(src, "=") || strings.HasPrefix(src, " =") || strings.HasPrefix(src, "\\") {
+			return true
+		}
+	}
 }
 
 // factsOf looks at all that gives variables values.

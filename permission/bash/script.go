@@ -176,6 +176,7 @@ func Parse(src string, env Env) (s *Script) {
 		}
 	}()
 	w := &walker{script: s, env: env}
+	s.Parts = make([]Part, 0, commandsAbout(src))
 	var d dirs
 	if env.Dir != "" {
 		d = dirs{w.dir(env.Dir)}
@@ -188,6 +189,18 @@ func Parse(src string, env Env) (s *Script) {
 	return s
 }
 
+// commandsAbout is about how many commands a text has.
+func commandsAbout(src string) int {
+	n := 1
+	for i := 0; i < len(src); i++ {
+		switch src[i] {
+		case '|', ';', '\n', '(':
+			n++
+		}
+	}
+	return min(n, 1+len(src)/10, maxParts)
+}
+
 // source reads one text of a script: the whole, or one that a part of it runs.
 func (w *walker) source(src string, d dirs) dirs {
 	if why := unreadable(src); why != "" {
@@ -195,7 +208,8 @@ func (w *walker) source(src string, d dirs) dirs {
 		return nil
 	}
 	p := parsers.Get().(*syntax.Parser)
-	syntax.KeepComments(strings.Contains(src, "#"))(p)
+	plain := plainComments(src)
+	syntax.KeepComments(!plain)(p)
 	file, err := p.Parse(strings.NewReader(src), "")
 	parsers.Put(p) // not one that panicked
 	outer := w.src
@@ -205,7 +219,7 @@ func (w *walker) source(src string, d dirs) dirs {
 		w.bad("it is no command of bash: " + err.Error())
 		return nil
 	}
-	if strings.Contains(src, "#") {
+	if !plain {
 		w.comments(file)
 	}
 	outerFile := w.file
@@ -265,6 +279,30 @@ func continues(src string) bool {
 		if strings.ContainsAny(token, "$<>&|(){};`!*?[#") {
 			return false
 		}
+	}
+}
+
+// plainComments reports whether every # of a text stands where bash, too, has a
+// comment begin if anything, and no line with one is continued: then where comments
+// begin and end is certain.
+func plainComments(src string) bool {
+	for rest := 0; ; {
+		i := strings.IndexByte(src[rest:], '#')
+		if i < 0 {
+			return true
+		}
+		i += rest
+		if i > 0 && strings.IndexByte(" \t\n;&|()", src[i-1]) < 0 || i > 1 && src[i-2:i] == "\\\n" || strings.IndexByte(src, '`') >= 0 {
+			return false
+		}
+		end := strings.IndexByte(src[i:], '\n')
+		if end < 0 {
+			return src[len(src)-1] != '\\'
+		}
+		if src[i+end-1] == '\\' {
+			return false
+		}
+		rest = i + end
 	}
 }
 

@@ -81,15 +81,40 @@ func (v *valuer) any() {
 	v.value.WriteString(Any)
 }
 
+// asItStands returns the text of a word that has nothing to expand or to take off but
+// quotation marks around it all. Most words are such.
+func asItStands(x *syntax.Word) (string, bool) {
+	if len(x.Parts) != 1 {
+		return "", false
+	}
+	switch p := x.Parts[0].(type) {
+	case *syntax.Lit:
+		for i := 0; i < len(p.Value); i++ {
+			switch p.Value[i] {
+			case '\\', '*', '?', '[', '{', '~':
+				return p.Value, p.Value == "["
+			}
+		}
+		return p.Value, true
+	case *syntax.SglQuoted:
+		return p.Value, !p.Dollar
+	case *syntax.DblQuoted:
+		if len(p.Parts) == 1 && !p.Dollar {
+			if l, ok := p.Parts[0].(*syntax.Lit); ok && strings.IndexByte(l.Value, '\\') < 0 {
+				return l.Value, true
+			}
+		}
+	}
+	return "", false
+}
+
 // word evaluates a word, and walks what is run to expand it.
 func (w *walker) word(x *syntax.Word, d dirs) Word {
 	if x == nil {
 		return lit("")
 	}
-	if len(x.Parts) == 1 {
-		if l, ok := x.Parts[0].(*syntax.Lit); ok && (l.Value == "[" || !strings.ContainsAny(l.Value, "\\*?[{~")) {
-			return lit(l.Value)
-		}
+	if text, ok := asItStands(x); ok {
+		return lit(text)
 	}
 	v := valuer{known: true, pure: true}
 	braces := hasBraces(x)

@@ -3,6 +3,8 @@
 // generator of others.
 package bashtest
 
+import "strings"
+
 // Usual are commands that change nothing, as developers and agents write them. All
 // of them are seen as such.
 var Usual = []string{
@@ -47,4 +49,20 @@ var Usual = []string{
 	// names that are known to be no flags
 	"f=src/main.go; sed -n '1,5p' \"$f\"", "for f in a.go src/b.go; do sed -n 1,20p \"$f\"; sort \"$f\"; done", "dir=src; find \"$dir\" -name '*.go'", "for d in src/* docs; do find \"$d\" -maxdepth 1; done", "ROOT=/usr; find \"$ROOT/include\" -name stdio.h", "for f in *.go; do wc -l < \"$f\"; done", "f='a b.txt'; wc -l < \"$f\"",
 	"git -c color.ui=never log -3", "git -c core.quotepath=off ls-files", "git -c core.pager=cat show HEAD", "go version -m bin/x", "go env -json GOPATH", "openssl x509 -in c.pem -noout -dates", "tar -xOf a.tar f", "tar --list --file=a.tar", "rpm -qi bash", "rpm -ql bash | head", "cargo --help", "rg --help", "bat --paging=never f", "jq -V", "history 5",
+}
+
+// Scripts are the usual commands, a line or several each, joined to scripts of about
+// so many bytes.
+func Scripts(size int) []string {
+	var scripts []string
+	var b strings.Builder
+	for _, src := range Usual {
+		b.WriteString(src)
+		b.WriteByte('\n')
+		if b.Len() >= size {
+			scripts = append(scripts, b.String())
+			b.Reset()
+		}
+	}
+	return append(scripts, b.String())
 }
