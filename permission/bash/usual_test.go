@@ -1,6 +1,7 @@
 package bash_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sallyport/sallyport/permission/bash"
@@ -50,6 +51,35 @@ func TestWhatLooksAtProcessesOnly(t *testing.T) {
 	} {
 		if ok, _ := bash.Parse(src, inWorkspace).Inspect(); ok {
 			t.Errorf("%q is said to look at processes only", src)
+		}
+	}
+}
+
+// Every command of the tables has a use that is read-only, or looks at processes, and
+// one that is neither.
+func TestEveryCommandOfTheTables(t *testing.T) {
+	uses := make(map[string]bool)
+	for _, use := range bashtest.Uses {
+		uses[use.Name] = true
+		if !slices.Contains(bash.Known(), use.Name) {
+			t.Errorf("%s is in no table", use.Name)
+		}
+		if use.Reads != "" {
+			s := bash.Parse(use.Reads, inWorkspace)
+			reads, why := s.ReadOnly()
+			if looks, _ := s.Inspect(); !reads && !looks {
+				t.Errorf("%q is not seen as read-only: %s", use.Reads, why)
+			}
+		}
+		s := bash.Parse(use.Holds, inWorkspace)
+		reads, _ := s.ReadOnly()
+		if looks, _ := s.Inspect(); reads || looks {
+			t.Errorf("%q is called read-only", use.Holds)
+		}
+	}
+	for _, name := range bash.Known() {
+		if !uses[name] {
+			t.Errorf("the table test has no use of %s", name)
 		}
 	}
 }
