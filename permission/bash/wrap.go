@@ -400,23 +400,32 @@ func (w *walker) mayBeText(text Word, name string, d dirs) {
 	}
 }
 
-// text1 judges words that are a script when they are joined.
+// text1 judges words that are a script when they are joined. Of one that is not all
+// known, what is known is judged too: what else it runs is not.
 func (w *walker) text1(words []Word, sep, name string, d dirs) {
 	if w.script.Bad != "" {
 		return
 	}
-	texts := make([]string, len(words))
+	texts, known := make([]string, len(words)), true
 	for i, word := range words {
-		if !word.Known {
-			w.anything(name, d)
+		known = known && word.Known
+		texts[i] = word.Value
+	}
+	text := strings.Join(texts, sep)
+	if !known {
+		w.anything(name, d)
+		if strings.Trim(text, Any+" ") == "" {
 			return
 		}
-		texts[i] = word.Value
+		text = strings.ReplaceAll(text, Any, "${_}")
 	}
 	outer := w.through
 	w.through = name
 	defer func() { w.through = outer }()
-	w.source(strings.Join(texts, sep), d)
+	w.source(text, d)
+	if !known {
+		w.script.Bad = "" // what is not known may well end what is open
+	}
 }
 
 // shell judges the script that a shell is given.

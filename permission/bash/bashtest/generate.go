@@ -12,12 +12,12 @@ import (
 // and after it.
 var Wrappers = [][2]string{
 	{"timeout 5 ", ""}, {"nice -n 5 ", ""}, {"nohup ", ""}, {"stdbuf -oL ", ""}, {"command ", ""}, {"time ", ""}, {"sudo -u x ", ""}, {"doas ", ""}, {"env A=b ", ""}, {"env -i ", ""}, {"exec ", ""}, {"xargs -n 1 ", ""},
-	{"find . -exec ", " {} +"}, {"watch -n 1 ", ""}, {"setsid -w ", ""}, {"ionice -c 3 ", ""}, {"chroot /x ", ""}, {"flock f ", ""}, {"taskset 1 ", ""}, {"busybox ", ""}, {"strace -f ", ""}, {"unshare -r ", ""}, {"parallel ", " ::: a"}, {"eval ", ""},
+	{"find . -exec ", " {} +"}, {"setsid -w ", ""}, {"ionice -c 3 ", ""}, {"chroot /x ", ""}, {"flock f ", ""}, {"taskset 1 ", ""}, {"busybox ", ""}, {"strace -f ", ""}, {"unshare -r ", ""},
 }
 
 // Around are ways to have any command, of several parts too, within another.
 var Around = [][2]string{
-	{"(", ")"}, {"{ ", "; }"}, {"ls; ", ""}, {"ls | ", ""}, {"", " | cat"}, {"ls && ", " && ls"}, {"echo $(", ")"}, {"echo \"$(", ")\""}, {"cat <(", ")"}, {"if ls; then ", "; fi"}, {"while ", "; do ls; done"}, {"for i in 1 2; do ", "; done"}, {"case x in *) ", " ;; esac"}, {"", " 2>/dev/null"}, {"", " &"}, {"! ", ""},
+	{"( ", " )"}, {"{ ", "; }"}, {"ls; ", ""}, {"ls | ", ""}, {"", " | cat"}, {"ls && ", " && ls"}, {"echo $( ", " )"}, {"echo \"$( ", " )\""}, {"cat <( ", " )"}, {"if ls; then ", "; fi"}, {"while ", "; do ls; done"}, {"for i in 1 2; do ", "; done"}, {"case x in *) ", " ;; esac"}, {"", " 2>/dev/null"}, {"", " &"}, {"! ", ""},
 }
 
 // Quoted is a command as an argument, as of sh -c.
@@ -29,12 +29,12 @@ func Wrapped(t *rapid.T, command string, most int) string {
 	for range rapid.IntRange(0, most).Draw(t, "wrappers") {
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
-			command = rapid.SampledFrom([]string{"sh -c ", "bash -c ", "bash -euc ", "eval "}).Draw(t, "shell") + Quoted(command)
+			command = rapid.SampledFrom([]string{"sh -c ", "bash -c ", "bash -euc ", "eval ", "watch -n 1 "}).Draw(t, "shell") + Quoted(command)
 			simple = true
 		case 1:
 			around := rapid.SampledFrom(Around).Draw(t, "around")
 			if strings.HasSuffix(command, "&") || strings.HasPrefix(command, "! ") {
-				around = [2]string{"(", ")"}
+				around = [2]string{"( ", " )"}
 			}
 			command, simple = around[0]+command+around[1], false
 		default:
