@@ -266,8 +266,11 @@ var checks = map[string]func(a *args) string{
 		return ""
 	},
 	"yq": func(a *args) string {
-		if len(a.operands) > 0 && !a.operands[0].Known || len(a.operands) > 0 && strings.Contains(a.operands[0].Value, "system") {
-			return "its expression is not known, and may run programs"
+		for i, op := range a.operands {
+			// The first is its expression, or its command.
+			if i < 2 && !op.Known && (i == 0 || strings.HasPrefix(a.operands[0].Value, "e")) || strings.Contains(op.Value, "system") {
+				return "its expression is not known, or may run programs"
+			}
 		}
 		return ""
 	},
