@@ -17,6 +17,7 @@ func (c *consideration) allowed() {
 	} else if used = c.allowedTool(); used == nil {
 		return
 	}
+	c.used = used
 	for _, r := range used {
 		c.say(Allow, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) allows it", r, r.Source))
 	}
@@ -97,7 +98,7 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 	}
 	for i := range c.script.Parts {
 		part := &c.script.Parts[i]
-		if part.ReadOnly || part.Through != "" {
+		if part.ReadOnly && len(c.Tried) == 0 || part.Through != "" {
 			continue
 		}
 		i := slices.IndexFunc(ofTool, func(r *Rule) bool { return r.command.allows(part) })
@@ -150,6 +151,9 @@ func (c *consideration) lead(names []string) []Path {
 // Those that are protected were asked about before.
 func (p *Policy) edits(r *Request, c *consideration) bool {
 	paths := r.Paths
+	if len(r.Tried) > 0 {
+		return false
+	}
 	if c.script != nil {
 		var names []string
 		if c.script.Bad != "" || len(c.script.Notes) > 0 || !r.ReadOnly {

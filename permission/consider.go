@@ -18,11 +18,14 @@ type consideration struct {
 	leads map[string]string
 
 	readOnly bool
+	inspects bool   // it looks at processes, and changes nothing
 	why      string // it is not allowed by itself
 	unread   string // why a command is not known to be read-only
 	// The reason of the first of each; "" where there is none.
 	deny, ask, allow string
 	chain            []Step
+	safety           *Safety // the first
+	used             []*Rule // those that allow it
 }
 
 func (p *Policy) consider(r *Request) *consideration {
@@ -35,12 +38,19 @@ func (p *Policy) consider(r *Request) *consideration {
 			only, why = false, "it goes on in the background"
 		}
 		c.readOnly = only
+		if !only && r.ReadOnly {
+			c.inspects, _ = c.script.Inspect()
+		}
 		c.why, c.unread = "no rule allows it", why
 	} else if len(r.Paths) > 0 && !r.ReadOnly {
 		c.why = "no rule allows changing " + r.Paths[0].Name
 		if _, inside := below(p.Workspace, r.Paths[0].Name); !inside {
 			c.why += ", which is outside of the workspace"
 		}
+	}
+	if len(r.Tried) > 0 {
+		c.readOnly, c.inspects, c.unread = false, false, ""
+		c.why = "it was judged to be read-only, but when it ran it tried to write " + printable(r.Tried[0].Name)
 	}
 	c.followLinks()
 	if r.Hook.Answer != "" {
@@ -54,7 +64,7 @@ func (p *Policy) consider(r *Request) *consideration {
 	if r.Check.Answer != "" {
 		c.say(r.Check.Answer, "tool", r.Tool, "", reasonOr(r.Check.Reason, r.Tool+" says so itself"))
 	}
-	c.protected()
+	c.checkSafety()
 	c.allowed()
 	if c.unread != "" {
 		c.why += ", and it is not known to be read-only: " + c.unread
@@ -172,7 +182,7 @@ func (c *consideration) hitPath(r *Rule) (certainty, string) {
 			found, what = hit, printable(name)
 		}
 	}
-	for _, path := range c.Paths {
+	for _, path := range slices.Concat(c.Paths, c.Tried) {
 		if r.binds(c.Tool, path.Write) {
 			see(c.hitOne(r, path), path.Name)
 		}
@@ -248,9 +258,10 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 	}
 }
 
-// protected asks about what would change a protected path.
-func (c *consideration) protected() {
-	for _, path := range c.Paths {
+// checkSafety asks about what would change a protected path, or one whose name
+// another system reads differently.
+func (c *consideration) checkSafety() {
+	for _, path := range slices.Concat(c.Paths, c.Tried) {
 		if path.Write {
 			c.protect(path.Name)
 			c.protect(path.Real)
@@ -263,9 +274,22 @@ func (c *consideration) protected() {
 }
 
 func (c *consideration) protect(path string) {
-	if path != "" && c.policy.protects(path) {
-		c.say(Ask, "protected", "", printable(path), printable(path)+" is a protected path: programs outside of the session act on it; if the workspace has it already, the session cannot change it in any case")
+	if path == "" {
+		return
 	}
+	if why := foreignName(path); why != "" {
+		c.unsafe("path", path, printable(path)+" "+why, false)
+	}
+	if c.policy.protects(path) {
+		c.unsafe("protected", path, printable(path)+" is a protected path: programs outside of the session act on it; if the workspace has it already, the session cannot change it in any case", true)
+	}
+}
+
+func (c *consideration) unsafe(layer, path, reason string, approvable bool) {
+	if c.safety == nil || c.safety.ClassifierApprovable && !approvable {
+		c.safety = &Safety{Path: path, Reason: reason, ClassifierApprovable: approvable}
+	}
+	c.say(Ask, layer, "", printable(path), reason)
 }
 
 // named are the paths that a command is known to write, and those that it reads

@@ -23,13 +23,18 @@ const (
 	Plan Mode = "plan"
 	// DontAsk denies whatever would be asked about.
 	DontAsk Mode = "dontAsk"
+	// Auto asks the classifier about what would be asked, and a person where there
+	// is none or where a classifier's word is not enough.
+	Auto Mode = "auto"
+	// Bubble is a sub-agent's: what it would ask is asked by whoever started it.
+	Bubble Mode = "bubble"
 	// Bypass allows whatever no rule asks about or denies. It exists only in a
 	// sealed session whose workspace is copy-on-write.
 	Bypass Mode = "bypassPermissions"
 )
 
 // Modes are all modes.
-var Modes = []Mode{Default, AcceptEdits, Plan, DontAsk, Bypass}
+var Modes = []Mode{Default, AcceptEdits, Plan, DontAsk, Auto, Bubble, Bypass}
 
 // A Request is a call that is to be decided on.
 type Request struct {
@@ -51,6 +56,9 @@ type Request struct {
 	// command that this matters of; nil when that cannot be told: then no rule
 	// allows writing them.
 	Links func(paths []string) ([]string, error)
+	// Tried is what a run that was judged to be read-only tried to write: the
+	// judgement was wrong, and this is another one.
+	Tried []Path
 	// Check is the tool's own word, Hook that of the user's hooks; their zero
 	// value is no objection.
 	Check, Hook Check
@@ -81,6 +89,21 @@ type Decision struct {
 	// Rule is what an answer of "yes, for this session" would allow: the rule
 	// that is shown, and nothing wider; "" when there is none to offer.
 	Rule string
+	// Safety is the check that made it a question; nil when it is none.
+	Safety *Safety
+	// Classifiable says that in the mode auto a classifier may answer the question
+	// in a person's place.
+	Classifiable bool
+}
+
+// A Safety check asks about a path whatever allows it.
+type Safety struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+	// ClassifierApprovable says that a classifier may know that it is meant: what
+	// configures a repository or an agent is also what work on it changes. A path
+	// that two systems read in two ways is never meant.
+	ClassifierApprovable bool `json:"classifier_approvable"`
 }
 
 // A Step is one layer's answer.
@@ -91,10 +114,17 @@ type Step struct {
 	Answer string `json:"answer"`
 }
 
-// A Grant is what an allowed call may use.
+// A Grant is what an allowed call may use. None has the network.
 type Grant struct {
 	// ReadOnly calls were judged to change nothing, and run where they cannot.
 	ReadOnly bool
+	// Inspect calls look at the session's processes, and so run beside them, where
+	// they can write nothing either.
+	Inspect bool
+	// Writable are the absolute paths that a call may write, with what is below
+	// them; nil is all that its session may. One that does not exist stands for the
+	// directory that it would be made in.
+	Writable []string
 }
 
 // A Prompt is a question to a person.

@@ -13,7 +13,7 @@ import (
 // the path and, if that is a directory, all below.
 type pathPattern struct {
 	root  root
-	dir   string // of ofWorkspace: another directory than the workspace; "" for none
+	dir   string   // of ofWorkspace: another directory than the workspace; "" for none
 	parts []string // its components; "**" stands for any number of them
 	fold  bool     // case is ignored: in rules that deny or ask
 	lower []string // parts in lower case

@@ -48,7 +48,7 @@ func (p *Policy) resolve(r *Request) *Decision {
 	switch {
 	case c.deny != "":
 		d.Behavior, d.Reason = Deny, c.deny
-	case p.Mode == Plan && !c.readOnly:
+	case p.Mode == Plan && !c.readOnly && !c.inspects:
 		d.decide("mode", "", string(Plan), Deny, "the mode is plan: nothing may be changed until it is left; "+c.why)
 	case c.ask != "":
 		d.Behavior, d.Reason = Ask, c.ask
@@ -56,6 +56,8 @@ func (p *Policy) resolve(r *Request) *Decision {
 		d.Behavior, d.Reason = Allow, c.allow
 	case c.readOnly:
 		d.decide("read-only", "", "", Allow, "it only reads")
+	case c.inspects:
+		d.decide("read-only", "", "", Allow, "it only looks at processes and sockets")
 	case p.Mode == Bypass:
 		d.decide("mode", "", string(p.Mode), Allow, "the mode allows what no rule asks about")
 	case p.Mode == AcceptEdits && p.edits(r, c):
@@ -66,9 +68,13 @@ func (p *Policy) resolve(r *Request) *Decision {
 	if d.Behavior == Ask && p.Mode == DontAsk {
 		d.decide("mode", "", string(DontAsk), Deny, d.Reason+"; the mode is dontAsk, so it is denied")
 	}
-	if d.Behavior == Allow || d.Behavior == Ask {
-		d.Grant.ReadOnly = c.readOnly
+	if d.Behavior != Deny {
+		d.Grant = c.grant(d)
 	}
+	if d.Behavior == Ask && c.safety != nil && d.Reason == c.safety.Reason {
+		d.Safety = c.safety
+	}
+	d.Classifiable = d.Behavior == Ask && p.Mode == Auto && (c.ask == "" || d.Safety != nil && d.Safety.ClassifierApprovable)
 	return d
 }
 
