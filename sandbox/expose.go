@@ -25,6 +25,8 @@ type Exposed struct {
 	Dirs []Expose `json:"dirs"`
 	Env  []string `json:"env,omitempty"`  // "KEY=value"
 	Path []string `json:"path,omitempty"` // directories for PATH
+	// Origin is the file and line that asks for it, if no --expose does.
+	Origin string `json:"origin,omitempty"`
 }
 
 // A preset finds one language's toolchains and caches in the usual places.
