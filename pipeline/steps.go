@@ -230,6 +230,9 @@ func (c *call) hearClassifier(ctx context.Context) error {
 // ask asks a person, and makes the decision what is answered.
 func (c *call) ask(ctx context.Context) {
 	d := c.Decision
+	if c.Locked {
+		d.Rule = ""
+	}
 	answered := func(b permission.Behavior, by, reason string) {
 		d.Behavior, d.Reason = b, reason
 		d.Chain = append(d.Chain, permission.Step{Layer: "prompt", Source: by, Answer: string(b)})
