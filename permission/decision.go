@@ -139,6 +139,8 @@ type Prompt struct {
 	// Rule is what "yes, for this session" would allow; "" when that is not
 	// offered.
 	Rule string
+	// CanSave says that Rule can be kept beyond the session: see [Answer].Save.
+	CanSave bool
 }
 
 // A Section is a part of a prompt.
@@ -152,6 +154,9 @@ type Answer struct {
 	Allow bool
 	// Session allows what the prompt's Rule says for the rest of the session.
 	Session bool
+	// Save allows it as well, and has the rule written to the settings of a
+	// source: FromLocal or FromUser; "" for none. It is for prompts with CanSave.
+	Save Source
 	// Why is what the person told the model; "" for nothing.
 	Why string
 	// By is who answered, and how: "terminal", "elicitation", "approve".

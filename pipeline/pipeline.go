@@ -91,6 +91,14 @@ type Pipeline struct {
 	// Hooks and Classifier take part in decisions; nil when there are none.
 	Hooks      Hooks
 	Classifier Classifier
+	// Save keeps a rule that a person has allowed for longer than the session, in
+	// the settings of a source; nil when there is no place for it.
+	Save func(rule permission.Rule, to permission.Source) error
+	// SaveSession is where the answers for the rest of the session are saved as
+	// well; "" for nowhere.
+	SaveSession permission.Source
+	// Locked says that an answer allows its call alone: no rule is offered.
+	Locked bool
 	// Context is what each call's context begins with.
 	Context tools.Context
 	// Progress takes what a tool reports while it runs, as JSON; nil throws it

@@ -230,6 +230,9 @@ func (c *call) hearClassifier(ctx context.Context) error {
 // ask asks a person, and makes the decision what is answered.
 func (c *call) ask(ctx context.Context) {
 	d := c.Decision
+	if c.Locked {
+		d.Rule = ""
+	}
 	answered := func(b permission.Behavior, by, reason string) {
 		d.Behavior, d.Reason = b, reason
 		d.Chain = append(d.Chain, permission.Step{Layer: "prompt", Source: by, Answer: string(b)})
@@ -246,6 +249,7 @@ func (c *call) ask(ctx context.Context) {
 	answer, err := c.Prompter.Ask(ctx, &permission.Prompt{
 		ID: c.Use.ID, Session: c.context.Session, Tool: c.Tool, Title: c.Title, Reason: d.Reason,
 		Sections: append(c.describe(), c.sections...), Rule: d.Rule,
+		CanSave: d.Rule != "" && c.Save != nil,
 	})
 	c.Asked = time.Since(start)
 	switch {
@@ -257,12 +261,35 @@ func (c *call) ask(ctx context.Context) {
 		answered(permission.Deny, answer.By, "the user said no; do not try the same in another way, ask what to do instead")
 	default:
 		answered(permission.Allow, answer.By, "the user said yes")
-		if answer.Session && d.Rule != "" {
-			if err := c.addRule(d.Rule); err != nil {
-				c.Notes = append(c.Notes, err.Error())
-			}
+		if err := c.keep(answer); err != nil {
+			c.Notes = append(c.Notes, err.Error())
 		}
 	}
+}
+
+// keep puts into effect what an answer allows beyond its call.
+func (c *call) keep(a permission.Answer) error {
+	text, save := c.Decision.Rule, a.Save
+	if save == "" && a.Session {
+		save = c.SaveSession
+	}
+	if text == "" || !a.Session && save == "" {
+		return nil
+	}
+	if err := c.addRule(text); err != nil || save == "" {
+		return err
+	}
+	err := errors.New("there is no place to save it")
+	if c.Save != nil {
+		var rule permission.Rule
+		if rule, err = permission.ParseRule(text, permission.Allow, save); err == nil {
+			err = c.Save(rule, save)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s is allowed for this session only: %w", text, err)
+	}
+	return nil
 }
 
 // describe is what a prompt shows of the input.

@@ -216,6 +216,64 @@ func TestYesForTheSession(t *testing.T) {
 	}
 }
 
+// An answer is kept where it says, or where the answers for the session are; what
+// could not be kept is said, and holds for the session.
+func TestAnswersAreSaved(t *testing.T) {
+	session, always := permission.Answer{Allow: true, Session: true}, permission.Answer{Allow: true, Save: permission.FromUser}
+	for _, test := range []struct {
+		name     string
+		answer   permission.Answer
+		sessions permission.Source // where answers for the session are saved
+		fails    error
+		saved    string
+		note     string
+	}{
+		{"yes", permission.Answer{Allow: true}, permission.FromLocal, nil, "", ""},
+		{"no", permission.Answer{Save: permission.FromLocal}, "", nil, "", ""},
+		{"yes for the session", session, "", nil, "", ""},
+		{"yes for the session, which is saved", session, permission.FromLocal, nil, "Edit(/a) to local", ""},
+		{"always", always, "", nil, "Edit(/a) to user", ""},
+		{"always, elsewhere than the answers for the session", always, permission.FromLocal, nil, "Edit(/a) to user", ""},
+		{"a place that cannot be written", always, "", errors.New("disk full"), "Edit(/a) to user", "Edit(/a) is allowed for this session only: disk full"},
+	} {
+		p, _ := newPipeline(func(d *tools.Definition[poke, string, int]) { d.Name = "Edit"; d.Aliases = nil })
+		p.policy.Mode = permission.Default
+		saved := ""
+		p.Save = func(r permission.Rule, to permission.Source) error {
+			if r.Behavior != permission.Allow || r.Source != to {
+				t.Errorf("%s: the rule is %+v", test.name, r)
+			}
+			saved = r.String() + " to " + string(to)
+			return test.fails
+		}
+		prompter := &fakePrompter{answer: test.answer}
+		p.SaveSession, p.Prompter = test.sessions, prompter
+		u := use(`{"path":"a","write":true}`)
+		u.Name = "Edit"
+		o := p.Run(t.Context(), u)
+		if saved != test.saved || strings.Join(o.Notes, "; ") != test.note {
+			t.Errorf("%s: saved %q, said %q", test.name, saved, o.Notes)
+		}
+		if q := prompter.asked[0]; q.Rule == "" || !q.CanSave {
+			t.Errorf("%s: asked %+v", test.name, q)
+		}
+		p.Run(t.Context(), u)
+		if wide := test.answer.Allow && (test.answer.Session || test.answer.Save != ""); (len(prompter.asked) == 1) != wide {
+			t.Errorf("%s: asked %d times", test.name, len(prompter.asked))
+		}
+	}
+
+	p, _ := newPipeline(func(d *tools.Definition[poke, string, int]) { d.Name = "Edit"; d.Aliases = nil })
+	p.policy.Mode = permission.Default
+	prompter := &fakePrompter{answer: always}
+	p.Prompter = prompter
+	u := use(`{"path":"a","write":true}`)
+	u.Name = "Edit"
+	if o := p.Run(t.Context(), u); prompter.asked[0].CanSave || len(o.Notes) != 1 || !strings.Contains(o.Notes[0], "no place to save it") {
+		t.Errorf("without a place: asked %+v, said %q", prompter.asked[0], o.Notes)
+	}
+}
+
 func TestHooksInTheDecision(t *testing.T) {
 	for _, test := range []struct {
 		name   string

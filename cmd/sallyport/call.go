@@ -47,8 +47,8 @@ func runCall(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if p := r.prompter(); p != nil {
-		r.pipeline.Prompter = oneCall{p}
+	if r.pipeline.Prompter = r.prompter(); r.pipeline.Prompter != nil && !c.Bool("save") {
+		r.pipeline.Prompter = oneCall{r.pipeline.Prompter}
 	}
 	o := r.pipeline.Run(ctx, pipeline.Use{ID: "call", Name: c.Args().First(), Input: input})
 	if out, ok := o.Data.(bash.Output); ok && out.OutputFile != "" {
@@ -84,7 +84,7 @@ type oneCall struct{ permission.Prompter }
 
 func (p oneCall) Ask(ctx context.Context, q *permission.Prompt) (permission.Answer, error) {
 	once := *q
-	once.Rule = ""
+	once.Rule, once.CanSave = "", false
 	return p.Prompter.Ask(ctx, &once)
 }
 

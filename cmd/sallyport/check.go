@@ -29,12 +29,12 @@ func checkCommand() *cli.Command {
 			"   sallyport check --deny 'Read(.env)' Read '{\"file_path\": \".env\"}'\n\n" +
 			"With --json it is {behavior, reason, chain: [{layer, source, rule, answer}], envelope}. The exit code is 0\n" +
 			"whatever is decided.",
-		Flags: append([]cli.Flag{
+		Flags: append(append([]cli.Flag{
 			&cli.StringFlag{Name: "w", Usage: "the workspace `DIR`", DefaultText: "the current directory"},
 			&cli.StringFlag{Name: "C", Usage: "the working directory `DIR` in it", DefaultText: "the workspace"},
 			&cli.StringSliceFlag{Name: "deny", Usage: "deny what `RULE` names, whatever allows it"},
 			jsonFlag(),
-		}, ruleFlags()...),
+		}, ruleFlags()...), settingsFlags()...),
 		BashComplete: completeTools,
 		Action:       runCheck,
 	}
@@ -48,13 +48,22 @@ func runCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var o pipeline.Options
+	store, err := openStore()
+	if err != nil {
+		return err
+	}
+	o := pipeline.Options{Store: store, Workspace: c.String("w")}
 	if err := denials(c, &o); err != nil {
 		return err
 	}
-	p, err := policy(c, o.Rules)
+	p, _, err := policy(c, &o)
 	if err != nil {
 		return err
+	}
+	for _, e := range o.ExposeNew {
+		for _, dir := range e.Dirs {
+			p.Exposed = append(p.Exposed, dir.Path)
+		}
 	}
 	if p.Workspace, err = sandbox.ResolveWorkspace(c.String("w")); err != nil {
 		return err

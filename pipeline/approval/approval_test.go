@@ -37,7 +37,7 @@ func prompt() *permission.Prompt {
 	return &permission.Prompt{
 		ID: "toolu_1", Session: "work", Tool: "Bash", Title: "run make", Reason: "no rule allows it",
 		Sections: []permission.Section{{Title: "command", Text: "make\n\ttest \u00fc <&> \x1b[2J"}, {Title: "effects", Text: "+1"}},
-		Rule:     "Bash(make *)",
+		Rule:     "Bash(make *)", CanSave: true,
 	}
 }
 
@@ -103,6 +103,10 @@ func TestAnswered(t *testing.T) {
 		{"no and why", "", permission.Answer{Why: "use the other \u00fc\ndirectory"}, ""},
 		{"yes for the session", "Bash(make *)", permission.Answer{Allow: true, Session: true}, ""},
 		{"yes for the session that is not offered", "", permission.Answer{Allow: true, Session: true}, "nothing can be allowed for the rest"},
+		{"always", "Bash(make *)", permission.Answer{Allow: true, Save: permission.FromLocal}, ""},
+		{"always, where nothing is offered", "", permission.Answer{Allow: true, Save: permission.FromLocal}, "no rule can be saved"},
+		{"never, for always", "Bash(make *)", permission.Answer{Save: permission.FromLocal}, "a refusal is not saved"},
+		{"always, for everybody", "Bash(make *)", permission.Answer{Allow: true, Save: permission.FromPolicy}, "saved to the settings local or user"},
 		{"no for the session", "Bash(make *)", permission.Answer{Session: true}, "a refusal is not for the session"},
 		{"too much to say", "", permission.Answer{Why: strings.Repeat("x", mostWhy+1)}, "use at most 4096"},
 		{"what is no text", "", permission.Answer{Why: "\xff"}, "UTF-8"},

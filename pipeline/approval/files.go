@@ -151,6 +151,7 @@ type question struct {
 	Reason   string               `json:"reason,omitempty"`
 	Sections []permission.Section `json:"sections,omitempty"`
 	Rule     string               `json:"rule,omitempty"`
+	CanSave  bool                 `json:"can_save,omitempty"`
 	Asked    time.Time            `json:"asked"`
 	Expires  time.Time            `json:"expires"`
 	PID      int                  `json:"pid"`
@@ -165,7 +166,7 @@ func Bounded(p *permission.Prompt) permission.Prompt {
 	}
 	// What is allowed is what is shown: a rule is whole, or not offered.
 	if len(p.Rule) <= mostLine && utf8.ValidString(p.Rule) {
-		b.Rule = p.Rule
+		b.Rule, b.CanSave = p.Rule, p.CanSave && p.Rule != ""
 	}
 	room := mostText
 	for i, s := range p.Sections {
@@ -205,7 +206,7 @@ func encode(w *Waiting) ([]byte, error) {
 	p := &w.Prompt
 	data, err := json.Marshal(question{
 		ID: w.ID, Call: p.ID, Session: p.Session, Tool: p.Tool, Title: p.Title, Reason: p.Reason,
-		Sections: p.Sections, Rule: p.Rule, Asked: w.Asked, Expires: w.Expires, PID: w.PID,
+		Sections: p.Sections, Rule: p.Rule, CanSave: p.CanSave, Asked: w.Asked, Expires: w.Expires, PID: w.PID,
 	})
 	if err == nil && len(data) > mostAsk {
 		err = errors.New("it is too large")
@@ -228,14 +229,16 @@ func decode(f *os.File, id string) (*Waiting, error) {
 	}
 	return &Waiting{ID: id, Asked: q.Asked, Expires: q.Expires, PID: q.PID, Prompt: permission.Prompt{
 		ID: q.Call, Session: q.Session, Tool: q.Tool, Title: q.Title, Reason: q.Reason, Sections: q.Sections, Rule: q.Rule,
+		CanSave: q.CanSave,
 	}}, nil
 }
 
 // answer is an answer's file.
 type answer struct {
-	Allow   *bool  `json:"allow"` // always there
-	Session bool   `json:"session,omitempty"`
-	Why     string `json:"why,omitempty"`
+	Allow   *bool             `json:"allow"` // always there
+	Session bool              `json:"session,omitempty"`
+	Save    permission.Source `json:"save,omitempty"`
+	Why     string            `json:"why,omitempty"`
 }
 
 // by is how a queue's questions are answered: [permission.Answer].By.
@@ -248,6 +251,12 @@ func check(a *permission.Answer, p *permission.Prompt) error {
 		return errors.New("a refusal is not for the session: it says no to this call alone")
 	case a.Session && p.Rule == "":
 		return errors.New("nothing can be allowed for the rest of the session here: say yes to this call alone")
+	case a.Save != "" && !a.Allow:
+		return errors.New("a refusal is not saved: it says no to this call alone")
+	case a.Save != "" && (p.Rule == "" || !p.CanSave):
+		return errors.New("no rule can be saved here: say yes to this call alone")
+	case a.Save != "" && a.Save != permission.FromLocal && a.Save != permission.FromUser:
+		return fmt.Errorf("a rule is saved to the settings %s or %s, not %q", string(permission.FromLocal), string(permission.FromUser), string(a.Save))
 	case len(a.Why) > mostWhy:
 		return fmt.Errorf("what is told to the model has %d bytes: use at most %d", len(a.Why), mostWhy)
 	case !utf8.ValidString(a.Why):
@@ -260,7 +269,7 @@ func encodeAnswer(a *permission.Answer, p *permission.Prompt) ([]byte, error) {
 	if err := check(a, p); err != nil {
 		return nil, err
 	}
-	return json.Marshal(answer{Allow: &a.Allow, Session: a.Session, Why: a.Why})
+	return json.Marshal(answer{Allow: &a.Allow, Session: a.Session, Save: a.Save, Why: a.Why})
 }
 
 func decodeAnswer(data []byte, p *permission.Prompt) (permission.Answer, error) {
@@ -271,6 +280,6 @@ func decodeAnswer(data []byte, p *permission.Prompt) (permission.Answer, error) 
 	if got.Allow == nil {
 		return permission.Answer{}, errors.New("it says neither yes nor no")
 	}
-	a := permission.Answer{Allow: *got.Allow, Session: got.Session, Why: got.Why, By: by}
+	a := permission.Answer{Allow: *got.Allow, Session: got.Session, Save: got.Save, Why: got.Why, By: by}
 	return a, check(&a, p)
 }
