@@ -97,6 +97,8 @@ type Pipeline struct {
 	// SaveSession is where the answers for the rest of the session are saved as
 	// well; "" for nowhere.
 	SaveSession permission.Source
+	// Locked says that an answer allows its call alone: no rule is offered.
+	Locked bool
 	// Context is what each call's context begins with.
 	Context tools.Context
 	// Progress takes what a tool reports while it runs, as JSON; nil throws it

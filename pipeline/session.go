@@ -31,6 +31,9 @@ type Options struct {
 	Workspace string
 	Mode      sandbox.WorkspaceMode // default Cow
 	Expose    []sandbox.Exposed
+	// ExposeNew is exposed as well if the session is created; one that exists keeps
+	// what it shows.
+	ExposeNew []sandbox.Exposed
 	Denied    []string // absolute paths in the workspace that the session cannot see
 	ReadOnly  []string // absolute paths in it that the session cannot change, beside the protected ones
 	// Rules deny more: what those that deny files are about in the workspace is
@@ -169,10 +172,18 @@ func (o *Options) fits(s *sandbox.Stored, workspace string) error {
 		return fmt.Errorf("the session %s is of the workspace %s, not %s; take another name", s.Name, s.Workspace, workspace)
 	case o.Mode != "" && o.Mode != s.Mode:
 		return fmt.Errorf("the session %s was created with --workspace %s; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Mode, s.Name)
-	case len(o.Expose) > 0 && !reflect.DeepEqual(o.Expose, s.Expose):
+	case len(o.Expose) > 0 && !reflect.DeepEqual(o.Expose, s.Expose[:len(s.Expose)-fromFiles(s.Expose)]):
 		return fmt.Errorf("the session %s was created with other --expose; take another name with --session, or remove it with: sallyport sessions rm %s", s.Name, s.Name)
 	}
 	return nil
+}
+
+// fromFiles counts those at the end of a list that settings ask for.
+func fromFiles(list []sandbox.Exposed) (n int) {
+	for n < len(list) && list[len(list)-1-n].Origin != "" {
+		n++
+	}
+	return n
 }
 
 // deny adds what the rules deny in a workspace to the denied paths.
@@ -192,7 +203,7 @@ func (o *Options) deny(workspace string) error {
 func (o *Options) create(workspace string) (*sandbox.Stored, error) {
 	settings := sandbox.Settings{
 		Name: o.Name, Workspace: workspace, Mode: o.Mode, Image: Image, Driver: o.Driver.Name(),
-		Expose: o.Expose, Denied: o.Denied,
+		Expose: slices.Concat(o.Expose, o.ExposeNew), Denied: o.Denied,
 		ReadOnly: append(permission.ProtectedIn(workspace), o.ReadOnly...),
 	}
 	switch settings.Mode {

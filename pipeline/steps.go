@@ -53,6 +53,7 @@ type call struct {
 	paths    []permission.Path
 	verdict  func(context.Context) (*Verdict, error)
 	hook     *HookAnswer
+	tried    []permission.Path // by a run that was judged to be read-only
 	policy   *permission.Policy
 	sections []permission.Section // what the classifier has to show
 
@@ -117,9 +118,8 @@ func (c *call) backfill(ctx context.Context) error {
 	c.filled = c.tool.Backfill(&c.context, c.input)
 	access := c.tool.Access(&c.context, c.filled)
 	resolve, depends := false, c.policy.DependsOnPath()
-	c.paths, c.context.Judged = make([]permission.Path, len(access)), make([]tools.Judged, len(access))
+	c.paths, c.context.Judged = pathsOf(access), make([]tools.Judged, len(access))
 	for i, a := range access {
-		c.paths[i] = permission.Path{Name: a.Path, Write: a.Write, Tree: a.Tree}
 		c.context.Judged[i] = tools.Judged{Path: a.Path}
 		resolve = resolve || a.Write || depends
 	}
@@ -169,7 +169,7 @@ func (c *call) hookCall() *HookCall {
 // Step 8. The decision is on record before anything is done by it; of a call
 // that can change something it is on disk.
 func (c *call) resolvePermission(ctx context.Context) error {
-	c.Decision = c.policy.Resolve(c.request(ctx))
+	c.Decision = c.policy.Resolve(*c.request(ctx))
 	if err := c.hearClassifier(ctx); err != nil {
 		return err
 	}
@@ -179,11 +179,8 @@ func (c *call) resolvePermission(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ErrAborted
 	}
-	if c.Decision.Behavior == permission.Allow && c.tool.Site == tools.Container {
-		c.Envelope = &sandbox.Envelope{Time: c.tool.Timeout(c.input) + graceForTool}
-		if c.Decision.Grant.ReadOnly {
-			c.Envelope.Box = sandbox.Eye
-		}
+	if c.Decision.Behavior == permission.Allow {
+		c.Envelope = envelopeFor(c.Decision, c.tool, c.input)
 	}
 	return c.recordDecision()
 }
@@ -192,16 +189,12 @@ func (c *call) resolvePermission(ctx context.Context) error {
 // is stopped from outside.
 const graceForTool = 5 * time.Second
 
-func (c *call) request(ctx context.Context) permission.Request {
-	r := permission.Request{
-		Tool: c.Tool, ReadOnly: c.tool.ReadOnly(c.filled), Paths: c.paths, Dir: c.context.Dir,
-	}
-	r.Command, r.HasCommand = c.tool.Command(c.filled)
+func (c *call) request(ctx context.Context) *permission.Request {
+	r := requestOf(c.tool, &c.context, c.filled)
+	r.Paths, r.Dir, r.Tried = c.paths, c.context.Dir, c.tried
 	if r.HasCommand {
 		r.Links = func(paths []string) ([]string, error) { return c.whereLead(ctx, paths) }
 	}
-	check := c.tool.Check(&c.context, c.filled)
-	r.Check = permission.Check{Answer: permission.Behavior(check.Answer), Reason: check.Reason}
 	if c.hook != nil {
 		r.Hook = permission.Check{Answer: c.hook.Behavior, Reason: c.hook.Reason}
 	}
@@ -236,6 +229,9 @@ func (c *call) hearClassifier(ctx context.Context) error {
 // ask asks a person, and makes the decision what is answered.
 func (c *call) ask(ctx context.Context) {
 	d := c.Decision
+	if c.Locked {
+		d.Rule = ""
+	}
 	answered := func(b permission.Behavior, by, reason string) {
 		d.Behavior, d.Reason = b, reason
 		d.Chain = append(d.Chain, permission.Step{Layer: "prompt", Source: by, Answer: string(b)})

@@ -13,7 +13,9 @@ type Envelope struct {
 	Box Box
 	// Writable narrows what the call may write to these absolute paths, and
 	// what is below them. Nil does not narrow; an empty slice leaves nothing.
-	// The rest of the view stays readable.
+	// One that does not exist stands for the directory that it would be made in,
+	// as far as the session may write it; one that leads through a link is left
+	// out. The rest of the view stays readable, and device nodes writable.
 	Writable []string
 	// Memory, CPUs and Pids narrow the session's limits for this call; 0 does
 	// not. No driver can do so yet for a call in a running container, so

@@ -19,6 +19,7 @@ func TestWritableNarrowsTheHand(t *testing.T) {
 	}
 	work := tree(t, map[string]string{"a/f": "host", "b/f": "host", "one": "host", "two": "host", "a-evil/f": "host"})
 	s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
+	sh(t, s, `ln -s a linked`)
 	only := func(paths ...string) sandbox.Envelope {
 		return sandbox.Envelope{Writable: append([]string{}, paths...)}
 	}
@@ -38,7 +39,9 @@ func TestWritableNarrowsTheHand(t *testing.T) {
 		{"a file", only(work + "/one"), []string{`echo x > one`}, []string{`echo x > two`, `rm one`, `mv one three`, `echo x > a/f`}, ""},
 		{"two", only(work+"/a", work+"/one"), []string{`echo x > a/f`, `echo x > one`}, []string{`echo x > b/f`}, ""},
 		{"nothing", only(), []string{`echo x > /dev/null`}, []string{`echo x > a/f`, `echo x > /tmp/t`, `touch ~/x`}, ""},
-		{"what does not exist", only(work + "/nowhere"), nil, []string{`echo x > nowhere`, `mkdir nowhere`}, ""},
+		{"what does not exist", only(work + "/a/new/deep"), []string{`mkdir -p a/new/deep`, `echo x > a/new/deep/f`}, []string{`echo x > b/f`, `echo x > new`}, ""},
+		{"what no call may write", only("/nowhere/f", "/usr/nowhere"), nil, []string{`echo x > a/f`, `echo x > ~/h`}, ""},
+		{"a link", only(work + "/linked/f"), nil, []string{`echo x > linked/f`}, ""},
 		{"everything", sandbox.Envelope{}, []string{`echo x > a/f`, `echo x > ~/h`, `echo x > /tmp/t`}, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

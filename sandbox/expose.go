@@ -25,6 +25,8 @@ type Exposed struct {
 	Dirs []Expose `json:"dirs"`
 	Env  []string `json:"env,omitempty"`  // "KEY=value"
 	Path []string `json:"path,omitempty"` // directories for PATH
+	// Origin is the file and line that asks for it, if no --expose does.
+	Origin string `json:"origin,omitempty"`
 }
 
 // A preset finds one language's toolchains and caches in the usual places.
@@ -254,25 +256,42 @@ func inImage(path string) bool {
 // checkExposes refuses directories that may not be exposed, or twice.
 func (st *Store) checkExposes(s *Settings) error {
 	seen := make(map[string]bool)
-	for _, e := range s.exposedDirs() {
+	dirs, askers := s.exposedDirs(), s.askers()
+	for i, e := range dirs {
+		asked := askers[i]
 		switch {
 		case within(st.dir, e.Path), within(e.Path, st.dir):
-			return fmt.Errorf("--expose %s: it would show the state directory %s", e.Path, st.dir)
+			return fmt.Errorf("%s: it would show the state directory %s", asked, st.dir)
 		case within(s.Workspace, e.Path):
-			return fmt.Errorf("--expose %s: it contains the workspace %s; expose the directories beside it", e.Path, s.Workspace)
+			return fmt.Errorf("%s: it contains the workspace %s; expose the directories beside it", asked, s.Workspace)
 		case within(e.Path, s.Workspace):
-			return fmt.Errorf("--expose %s: it is in the workspace already", e.Path)
+			return fmt.Errorf("%s: it is in the workspace already", asked)
 		case within("/proc", e.Path), within("/tmp", e.Path), within(e.Path, "/proc"), within(e.Path, "/dev"), within(e.Path, "/sys"):
-			return fmt.Errorf("--expose %s: that is no directory of files", e.Path)
+			return fmt.Errorf("%s: that is no directory of files", asked)
 		case seen[e.Path]:
-			return fmt.Errorf("--expose %s: given twice", e.Path)
+			return fmt.Errorf("%s: given twice", asked)
 		}
 		seen[e.Path] = true
 		for _, home := range homes() {
 			if within(home, e.Path) {
-				return fmt.Errorf("--expose %s: it is or contains the home directory %s; expose single directories of it", e.Path, home)
+				return fmt.Errorf("%s: it is or contains the home directory %s; expose single directories of it", asked, home)
 			}
 		}
 	}
 	return nil
+}
+
+// askers name what asks for each of the exposed directories, for messages.
+func (s *Settings) askers() []string {
+	var names []string
+	for _, e := range s.Expose {
+		for _, d := range e.Dirs {
+			name := "--expose " + d.Path
+			if e.Origin != "" {
+				name = e.Origin + ": additionalDirectories: " + d.Path
+			}
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -66,7 +66,7 @@ func (s *Settings) mapPaths(f func(string) string) Settings {
 		for i, d := range e.Dirs {
 			dirs[i] = Expose{Path: f(d.Path), Cow: d.Cow}
 		}
-		m.Expose = append(m.Expose, Exposed{Dirs: dirs, Env: all(e.Env), Path: all(e.Path)})
+		m.Expose = append(m.Expose, Exposed{Dirs: dirs, Env: all(e.Env), Path: all(e.Path), Origin: e.Origin})
 	}
 	return m
 }

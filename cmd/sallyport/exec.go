@@ -103,6 +103,10 @@ func runExec(c *cli.Context) error {
 		}
 		o.New = true
 	}
+	l, err := loadSettings(c, &o, o.Rules)
+	if err != nil {
+		return err
+	}
 	// Whoever reads the output may go; the session ends in order all the same.
 	signal.Ignore(syscall.SIGPIPE)
 	r := &execRun{cli: c, json: c.Bool("json"), env: env, signals: make(chan unix.Signal, 1)}
@@ -116,6 +120,10 @@ func runExec(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := l.fits(s.Workspace); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	l.sayHidden(&o, s.Stored().Stored)
 	exit, err := r.exec(ctx, s, args)
 	stored, endErr := s.End()
 	stop() // a question is left by ^C, as everywhere

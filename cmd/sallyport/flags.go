@@ -45,7 +45,7 @@ func jsonFlag() cli.Flag {
 // Flags that say what a session is created with and limited to. What --deny does
 // depends on whose the commands are.
 func boxFlags(deny string) []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "workspace", Usage: "`cow`: changes stay in the session until they are applied; direct: the real directory is writable", DefaultText: "cow"},
 		&cli.StringSliceFlag{Name: "expose", Usage: "show the session `DIR` too, read-only, or with DIR:cow with a private layer to write to; or a preset: " + strings.Join(sandbox.Presets(), ", ")},
 		&cli.StringSliceFlag{Name: "deny", Usage: deny},
@@ -53,7 +53,7 @@ func boxFlags(deny string) []cli.Flag {
 		&cli.Float64Flag{Name: "cpus", Usage: "limit the session to `N` processors", DefaultText: "no limit"},
 		&cli.Int64Flag{Name: "pids", Usage: "limit the session to `N` processes and threads", DefaultText: strconv.Itoa(sandbox.DefaultPids)},
 		&cli.StringFlag{Name: "disk", Usage: "limit what the session's layers hold to `SIZE`", DefaultText: "10g"},
-	}
+	}, settingsFlags()...)
 }
 
 // options reads the flags of sessionFlags and, where a command has them,

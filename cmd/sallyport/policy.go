@@ -20,17 +20,24 @@ import (
 )
 
 // Flags that say what an agent's calls may do.
-func policyFlags() []cli.Flag {
+func ruleFlags() []cli.Flag {
 	var modes []string
 	for _, m := range permission.Modes {
 		modes = append(modes, string(m))
 	}
 	return []cli.Flag{
-		&cli.StringFlag{Name: "mode", Value: string(permission.Default), Usage: "what happens to calls that no rule decides: `MODE` is one of " + strings.Join(modes, ", ")},
+		&cli.StringFlag{Name: "mode", DefaultText: "that of the settings, or " + string(permission.Default), Usage: "what happens to calls that no rule decides: `MODE` is one of " + strings.Join(modes, ", ")},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow what `RULE` names: Tool or Tool(content), as Bash(go test *) or Edit(/src/**)"},
 		&cli.StringSliceFlag{Name: "ask", Usage: "ask about what `RULE` names, whatever allows it"},
-		&cli.DurationFlag{Name: "answer-within", Usage: "wait up to `TIME` for somebody to answer a question with sallyport approve", DefaultText: "5m for mcp; otherwise not at all without a terminal"},
 	}
+}
+
+// policyFlags are ruleFlags, and who answers what is asked.
+func policyFlags() []cli.Flag {
+	return append(ruleFlags(),
+		&cli.BoolFlag{Name: "save", Usage: "write what is allowed for the session to the workspace's local settings too"},
+		&cli.DurationFlag{Name: "answer-within", Usage: "wait up to `TIME` for somebody to answer a question with sallyport approve", DefaultText: "5m for mcp; otherwise not at all without a terminal"},
+	)
 }
 
 // agentFlags are the flags of commands that run an agent's calls.
@@ -41,10 +48,9 @@ func agentFlags(more ...cli.Flag) []cli.Flag {
 	return append(flags, more...)
 }
 
-// policy reads the flags of policyFlags. The rules of --deny are the session's
-// too: see denials.
-func policy(c *cli.Context, denied []permission.Rule) (*permission.Policy, error) {
-	p := &permission.Policy{Mode: permission.Mode(c.String("mode")), Rules: slices.Clone(denied)}
+// flagRules reads the rules of policyFlags, beside those of --deny.
+func flagRules(c *cli.Context, denied []permission.Rule) ([]permission.Rule, error) {
+	rules := slices.Clone(denied)
 	for _, of := range []struct {
 		flag     string
 		behavior permission.Behavior
@@ -54,10 +60,28 @@ func policy(c *cli.Context, denied []permission.Rule) (*permission.Policy, error
 			if err != nil {
 				return nil, usageError(c, "--%s: %w", of.flag, err)
 			}
-			p.Rules = append(p.Rules, rule)
+			rules = append(rules, rule)
 		}
 	}
-	return p, nil
+	return rules, nil
+}
+
+// policy reads the flags of policyFlags and the settings. What the rules deny is
+// the session's too: see loadSettings.
+func policy(c *cli.Context, o *pipeline.Options) (*permission.Policy, *loaded, error) {
+	rules, err := flagRules(c, o.Rules)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := loadSettings(c, o, rules)
+	if err != nil {
+		return nil, nil, err
+	}
+	mode, err := l.mode(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &permission.Policy{Mode: mode, Rules: l.Rules}, l, nil
 }
 
 // An agentRun is a session that an agent's calls run in.
@@ -77,19 +101,19 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := policy(c, o.Rules)
+	if c.Bool("new") {
+		o.New = true
+		if o.Name == "" {
+			o.Name = ownName()
+		}
+	}
+	rules, l, err := policy(c, &o)
 	if err != nil {
 		return nil, err
 	}
 	set := tools.NewSet(builtin.All()...)
 	if err := checkTools(c, rules.Rules, set); err != nil {
 		return nil, err
-	}
-	if c.Bool("new") {
-		o.New = true
-		if o.Name == "" {
-			o.Name = ownName()
-		}
 	}
 	s, err := pipeline.Open(ctx, o)
 	if err != nil {
@@ -99,27 +123,15 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	if r.pipeline, err = pipeline.New(s, set, rules); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	return r, nil
-}
-
-// checkTools refuses a rule whose tool is misspelt: it would be about nothing, and
-// a denial that is about nothing allows. Rules for tools that other agents have
-// may stand there.
-func checkTools(c *cli.Context, rules []permission.Rule, set *tools.Set) error {
-	for _, r := range rules {
-		unknown := (*tools.UnknownToolError)(nil)
-		if r.KnowsTool() {
-			continue
-		}
-		if _, err := set.Find(r.Tool); !errors.As(err, &unknown) {
-			continue
-		}
-		if unknown.Nearest != "" {
-			return usageError(c, "--%s %s: %w", r.Behavior, r.String(), unknown)
-		}
-		complain(fmt.Sprintf("--%s %s is about nothing here: %v", r.Behavior, r.String(), unknown))
+	if err := l.fits(s.Workspace); err != nil {
+		return nil, errors.Join(err, r.close())
 	}
-	return nil
+	l.sayHidden(&o, s.Stored().Stored)
+	r.pipeline.Save, r.pipeline.Locked = l.save, l.RulesLocked != ""
+	if c.Bool("save") {
+		r.pipeline.SaveSession = permission.FromLocal
+	}
+	return r, nil
 }
 
 // ownName is the name of a session that nobody has named.

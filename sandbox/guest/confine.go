@@ -1,7 +1,10 @@
 package guest
 
 import (
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -88,5 +91,30 @@ func (g *Guest) ruleset(env *wire.Envelope) (int, error) {
 	if !env.GetNarrow() {
 		return g.defaultRuleset, nil
 	}
-	return newRuleset(g.landlock, env.Writable, true)
+	var paths [][]byte
+	for _, path := range env.Writable {
+		if at, ok := g.existing(string(path)); ok {
+			paths = append(paths, []byte(at))
+		}
+	}
+	return newRuleset(g.landlock, paths, true)
+}
+
+// existing is a path that a call may write, or where there is none yet, the
+// directory that it would be made in: as far up as any call may write. What leads
+// through a link is not the path that was judged.
+func (g *Guest) existing(path string) (string, bool) {
+	for {
+		fd, err := openReal(path)
+		if err == nil {
+			unix.Close(fd)
+			return path, true
+		}
+		path = filepath.Dir(path)
+		if err != unix.ENOENT || !slices.ContainsFunc(g.writable, func(root string) bool {
+			return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
+		}) {
+			return "", false
+		}
+	}
 }

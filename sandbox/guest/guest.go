@@ -38,6 +38,7 @@ type Guest struct {
 	landlock       int // ABI, 0 when the kernel has none
 	defaultRuleset int // -1 without Landlock
 	callFilter     []byte
+	writable       []string // by a call that is not narrowed
 	env            []string // of programs that functions start
 
 	marks  *marks
@@ -144,7 +145,7 @@ func (g *Guest) Hello(_ context.Context, req *wire.HelloRequest) (*wire.HelloRes
 			return nil, status.Errorf(codes.FailedPrecondition, "taking the Landlock rules: %v", err)
 		}
 	}
-	g.callFilter = req.CallFilter
+	g.callFilter, g.writable = req.CallFilter, strs(req.Writable)
 	g.marks.processes = req.Processes
 	g.env = strs(req.Env)
 	g.ready = true

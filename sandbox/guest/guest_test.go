@@ -257,6 +257,9 @@ func TestFunctions(t *testing.T) {
 	if landlockABI() == 0 {
 		t.Skip("skipped the rest: this kernel has no Landlock")
 	}
+	if err := os.MkdirAll(dir+"/in/sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
 	narrow := &wire.Envelope{Narrow: true, Writable: [][]byte{[]byte(dir + "/in/sub")}}
 	if _, err := call("write", dir+"/in/f", nil); err != nil {
 		t.Error(err)

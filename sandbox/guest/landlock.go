@@ -49,7 +49,8 @@ func landlockABI() int {
 }
 
 // newRuleset makes a ruleset that lets a thread write what is at the paths, and
-// below them, and nothing else. A path that does not exist is left out.
+// below them, and nothing else. A path that does not exist, or leads through a
+// link, is left out.
 //
 // A narrow one lets it write a part of what is mounted writable, and so forbids to
 // truncate the rest too. For the whole of it the mounts do that, and a ruleset that
@@ -75,7 +76,7 @@ func newRuleset(abi int, writable [][]byte, narrow bool) (int, error) {
 	}
 	ruleset := int(n)
 	for _, path := range writable {
-		if err := allow(ruleset, path, handled); err != nil && err != unix.ENOENT {
+		if err := allow(ruleset, path, handled); err != nil && err != unix.ENOENT && err != unix.ELOOP {
 			unix.Close(ruleset)
 			return -1, fmt.Errorf("making a Landlock ruleset: %s: %w", path, err)
 		}
@@ -84,7 +85,7 @@ func newRuleset(abi int, writable [][]byte, narrow bool) (int, error) {
 }
 
 func allow(ruleset int, path []byte, rights uint64) error {
-	fd, err := unix.Open(string(path), unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := openReal(string(path))
 	if err != nil {
 		return err
 	}
@@ -102,6 +103,11 @@ func allow(ruleset int, path []byte, rights uint64) error {
 		return errno
 	}
 	return nil
+}
+
+// openReal opens a path that leads through no link.
+func openReal(path string) (int, error) {
+	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 }
 
 // restrict holds the calling thread, and what it starts, to a ruleset.
