@@ -56,6 +56,7 @@ type call struct {
 	tried    []permission.Path // by a run that was judged to be read-only
 	policy   *permission.Policy
 	sections []permission.Section // what the classifier has to show
+	inARow   int                  // denials, with this one
 
 	id     string // in the record; "" before the decision is on it
 	called *tools.Called
@@ -76,8 +77,8 @@ func (c *call) lookUp(context.Context) error {
 
 // Step 2.
 func (c *call) stopIfAborted(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	return nil
 }
@@ -176,11 +177,14 @@ func (c *call) resolvePermission(ctx context.Context) error {
 	if c.Decision.Behavior == permission.Ask {
 		c.ask(ctx)
 	}
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	if c.Decision.Behavior == permission.Allow {
 		c.Envelope = envelopeFor(c.Decision, c.tool, c.input)
+	}
+	if c.Decision.Behavior == permission.Deny {
+		c.inARow = c.root().Context.State.Denied(c.context.Agent.ID)
 	}
 	return c.recordDecision()
 }
@@ -208,8 +212,8 @@ func (c *call) hearClassifier(ctx context.Context) error {
 		return nil
 	}
 	v, err := c.verdict(ctx)
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	if err != nil {
 		v = &Verdict{Behavior: permission.Ask, Reason: fmt.Sprintf("the classifier failed: %v", err)}
@@ -299,7 +303,7 @@ func (c *call) handleDenial(ctx context.Context) error {
 	if c.Hooks != nil {
 		c.Hooks.PermissionDenied(ctx, c.hookCall(), c.Decision)
 	}
-	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason}
+	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason, InARow: c.inARow}
 }
 
 // Step 10. The call gets the input as it was sent, and is held to what was
@@ -397,6 +401,9 @@ func (c *call) closeRecord(ctx context.Context) error {
 		c.tellBox()
 	}
 	err := c.recordResult(ctx)
+	if c.leave != nil && !c.IsError {
+		c.root().Context.State.Succeeded(c.context.Agent.ID)
+	}
 	if c.leave != nil {
 		c.leave(c.modify)
 	}
