@@ -82,8 +82,8 @@ func runApprove(c *cli.Context) error {
 	if c.Bool("json") {
 		return printJSON(q.info())
 	}
-	showQuestion(q)
 	if !canAsk() || !term.IsTerminal(int(os.Stdout.Fd())) {
+		showQuestion(q)
 		howToAnswer(q)
 		return nil
 	}
@@ -211,8 +211,13 @@ func findQuestion(store *sandbox.Store, id string, whole bool) (*sessionQuestion
 
 // showQuestion prints a question.
 func showQuestion(q *sessionQuestion) {
-	fmt.Printf("question %s of session %s (%s), asked %s, %s left\n", q.ID, q.session.Name, printed(q.session.Workspace), age(q.Asked), left(q.Expires))
+	introduce(q)
 	showPrompt(os.Stdout, &q.Prompt)
+}
+
+// introduce prints where a question comes from.
+func introduce(q *sessionQuestion) {
+	fmt.Printf("question %s of session %s (%s), asked %s, %s left\n", q.ID, q.session.Name, printed(q.session.Workspace), age(q.Asked), left(q.Expires))
 }
 
 func howToAnswer(q *sessionQuestion) {
@@ -225,7 +230,9 @@ type given struct {
 	Session string `json:"session"`
 	Allow   bool   `json:"allow"`
 	Rule    string `json:"rule,omitempty"` // allowed for the rest of the session
-	Why     string `json:"why,omitempty"`
+	// Saved is the settings that the rule is written to as well.
+	Saved permission.Source `json:"saved,omitempty"`
+	Why   string            `json:"why,omitempty"`
 }
 
 func answerQuestion(c *cli.Context, q *sessionQuestion, a permission.Answer) error {
@@ -233,8 +240,8 @@ func answerQuestion(c *cli.Context, q *sessionQuestion, a permission.Answer) err
 		return fmt.Errorf("the question %s: %w", q.ID, err)
 	}
 	g := given{ID: q.ID, Session: q.session.Name, Allow: a.Allow, Why: a.Why}
-	if a.Session {
-		g.Rule = q.Prompt.Rule
+	if a.Session || a.Save != "" {
+		g.Rule, g.Saved = q.Prompt.Rule, a.Save
 	}
 	if c.Bool("json") {
 		return printJSON(g)
@@ -247,14 +254,17 @@ func answerQuestion(c *cli.Context, q *sessionQuestion, a permission.Answer) err
 	if g.Rule != "" {
 		fmt.Printf("allowed in session %s from now on: %s\n", g.Session, printed(g.Rule))
 	}
+	if g.Saved != "" {
+		fmt.Printf("it is written to the %s\n", g.Saved)
+	}
 	return nil
 }
 
 // lookAgain is how often it is looked whether a question came or went.
 const lookAgain = 200 * time.Millisecond
 
-// approveOne asks about a question that was shown; wary is as for askPrompt. When
-// it stops to wait meanwhile, the error says so.
+// approveOne shows a question and asks about it; wary is as for askPrompt. When it
+// stops to wait meanwhile, the error says so.
 func approveOne(ctx context.Context, c *cli.Context, q *sessionQuestion, wary bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -274,7 +284,8 @@ func approveOne(ctx context.Context, c *cli.Context, q *sessionQuestion, wary bo
 			}
 		}
 	}()
-	a, err := askPrompt(ctx, &q.Prompt, wary)
+	introduce(q)
+	a, err := showAndAsk(ctx, os.Stdout, &q.Prompt, wary)
 	cancel(nil)
 	<-watched
 	if err != nil {
@@ -329,8 +340,8 @@ func approveEach(ctx context.Context, c *cli.Context, store *sandbox.Store) erro
 				continue
 			}
 			fmt.Println()
-			showQuestion(q)
 			if !interactive {
+				showQuestion(q)
 				howToAnswer(q)
 				continue
 			}

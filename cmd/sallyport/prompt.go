@@ -42,8 +42,7 @@ func (terminalPrompter) Ask(ctx context.Context, p *permission.Prompt) (permissi
 	}
 	b := approval.Bounded(p)
 	fmt.Fprintln(os.Stderr)
-	showPrompt(os.Stderr, &b)
-	a, err := askPrompt(ctx, &b, false)
+	a, err := showAndAsk(ctx, os.Stderr, &b, false)
 	if errors.Is(err, errLeft) {
 		// Not a no: the terminal may have gone away.
 		err = errors.New("nobody answered: the input from the terminal has ended")
@@ -53,6 +52,17 @@ func (terminalPrompter) Ask(ctx context.Context, p *permission.Prompt) (permissi
 	}
 	a.By = "terminal"
 	return a, nil
+}
+
+// showAndAsk shows what is asked and asks for the answer: on standard error where
+// the terminal showsWell, otherwise in plain lines, which begin on f. The error and
+// wary are as of askPrompt.
+func showAndAsk(ctx context.Context, f *os.File, p *permission.Prompt, wary bool) (permission.Answer, error) {
+	if showsWell() {
+		return askWell(ctx, p, wary)
+	}
+	showPrompt(f, p)
+	return askPrompt(ctx, p, wary)
 }
 
 // What stands before the lines of a text, and before the parts of a line that is

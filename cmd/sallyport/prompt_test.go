@@ -32,13 +32,6 @@ const exitGone = 3
 
 const hostileText = "make\n\ttest\x1b[2J\u202e\nyes, for this session, would allow: ls"
 
-func TestMain(m *testing.M) {
-	if rule, ok := os.LookupEnv(promptRule); ok {
-		os.Exit(askAsTest(rule))
-	}
-	os.Exit(m.Run())
-}
-
 func askAsTest(rule string) int {
 	ctx, stop := interruptible(context.Background())
 	defer stop()
@@ -52,10 +45,10 @@ func askAsTest(rule string) int {
 	}
 	before, _ := unix.IoctlGetTermios(0, unix.TCGETS)
 	a, err := terminalPrompter{}.Ask(ctx, &permission.Prompt{
-		Tool: "Bash", Title: "run\x1b[2J make", Reason: "no rule", Rule: rule,
+		Tool: "Bash", Title: "run\x1b[2J make", Reason: "no rule", Rule: rule, CanSave: rule != "",
 		Sections: []permission.Section{{Title: "command", Text: os.Getenv(promptText)}},
 	})
-	_, gone := fmt.Printf("allow=%v session=%v why=%q by=%s err=%v\n", a.Allow, a.Session, a.Why, a.By, err)
+	_, gone := fmt.Printf("allow=%v session=%v save=%q why=%q by=%s err=%v\n", a.Allow, a.Session, string(a.Save), a.Why, a.By, err)
 	if gone != nil && a == (permission.Answer{}) && err != nil && strings.Contains(err.Error(), "has ended") {
 		return exitGone
 	}
@@ -121,20 +114,20 @@ func TestTerminalPrompter(t *testing.T) {
 		keys       []string // each after the question was asked (again), or what follows it
 		want       string
 	}{
-		{"y", "", []string{"y\n"}, `allow=true session=false why="" by=terminal err=<nil>`},
-		{"yes", rule, []string{"YES \n"}, `allow=true session=false why="" by=terminal err=<nil>`},
-		{"s", rule, []string{"s\n"}, `allow=true session=true why="" by=terminal err=<nil>`},
-		{"s is not offered without a rule", "", []string{"s\n", "y\n"}, `allow=true session=false why="" by=terminal err=<nil>`},
-		{"n", "", []string{"n\n", "\n"}, `allow=false session=false why="" by=terminal err=<nil>`},
-		{"n and then why", "", []string{"n\n", " use  test.sh \n"}, `allow=false session=false why="use  test.sh" by=terminal err=<nil>`},
-		{"n and then ^C", "", []string{"n\n", "x\x03"}, `allow=false session=false why="" by= err=interrupt signal received`},
-		{"n and then ^D", "", []string{"n\n", "\x04"}, `allow=false session=false why="" by=terminal err=<nil>`},
-		{"n with why", "", []string{"n use test.sh\n"}, `allow=false session=false why="use test.sh" by=terminal err=<nil>`},
-		{"a yes with more to it is asked again", "", []string{"y but only once\n", "n no\n"}, `allow=false session=false why="no" by=terminal err=<nil>`},
-		{"other words, and none, are asked again", "", []string{"yellow\n", "\n", "y\n"}, `allow=true session=false why="" by=terminal err=<nil>`},
-		{"^C", rule, []string{"\x03"}, `allow=false session=false why="" by= err=interrupt signal received`},
-		{"^C after a yes", rule, []string{"y\x03"}, `allow=false session=false why="" by= err=interrupt signal received`},
-		{"^D", rule, []string{"\x04"}, `allow=false session=false why="" by= err=nobody answered: the input from the terminal has ended`},
+		{"y", "", []string{"y\n"}, `allow=true session=false save="" why="" by=terminal err=<nil>`},
+		{"yes", rule, []string{"YES \n"}, `allow=true session=false save="" why="" by=terminal err=<nil>`},
+		{"s", rule, []string{"s\n"}, `allow=true session=true save="" why="" by=terminal err=<nil>`},
+		{"s is not offered without a rule", "", []string{"s\n", "y\n"}, `allow=true session=false save="" why="" by=terminal err=<nil>`},
+		{"n", "", []string{"n\n", "\n"}, `allow=false session=false save="" why="" by=terminal err=<nil>`},
+		{"n and then why", "", []string{"n\n", " use  test.sh \n"}, `allow=false session=false save="" why="use  test.sh" by=terminal err=<nil>`},
+		{"n and then ^C", "", []string{"n\n", "x\x03"}, `allow=false session=false save="" why="" by= err=interrupt signal received`},
+		{"n and then ^D", "", []string{"n\n", "\x04"}, `allow=false session=false save="" why="" by=terminal err=<nil>`},
+		{"n with why", "", []string{"n use test.sh\n"}, `allow=false session=false save="" why="use test.sh" by=terminal err=<nil>`},
+		{"a yes with more to it is asked again", "", []string{"y but only once\n", "n no\n"}, `allow=false session=false save="" why="no" by=terminal err=<nil>`},
+		{"other words, and none, are asked again", "", []string{"yellow\n", "\n", "y\n"}, `allow=true session=false save="" why="" by=terminal err=<nil>`},
+		{"^C", rule, []string{"\x03"}, `allow=false session=false save="" why="" by= err=interrupt signal received`},
+		{"^C after a yes", rule, []string{"y\x03"}, `allow=false session=false save="" why="" by= err=interrupt signal received`},
+		{"^D", rule, []string{"\x04"}, `allow=false session=false save="" why="" by= err=nobody answered: the input from the terminal has ended`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := askOnTerminal(t, test.rule)
@@ -188,7 +181,7 @@ func TestTypedBeforeTheQuestion(t *testing.T) {
 	d.key("xyz\ny\ny\n")
 	d.expect(`Allow .*\) $`)
 	d.key("n no\n")
-	d.expect(`allow=false session=false why="no"`)
+	d.expect(`allow=false session=false save="" why="no"`)
 }
 
 // When its context ends, the question is withdrawn, and what was typed of an
@@ -201,7 +194,7 @@ func TestPromptIsWithdrawn(t *testing.T) {
 	d.key("y")
 	d.expect("y") // the terminal has it
 	d.cmd.Process.Signal(syscall.SIGTERM)
-	d.expect(`allow=false session=false why="" by= err=terminated signal received`)
+	d.expect(`allow=false session=false save="" why="" by= err=terminated signal received`)
 	if err := d.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
