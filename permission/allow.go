@@ -39,7 +39,7 @@ func (c *consideration) allowedTool() []*Rule {
 		case r.path != nil:
 		case !r.names(c.Tool):
 		case r.host != nil:
-			if text, ok := c.Input["url"].(string); ok && r.host.hits(text) == certainly {
+			if text, ok := c.Input["url"].(string); ok && r.host.allows(text) {
 				return []*Rule{r}
 			}
 		case contents[r.Tool] == ofName && nameHit(r, c.Input) == certainly:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -38,15 +37,9 @@ func runCall(c *cli.Context) error {
 	if c.Args().Len() < 1 || c.Args().Len() > 2 {
 		return usageError(c, "a tool and its input are needed")
 	}
-	input := []byte("{}")
-	if c.Args().Len() == 2 {
-		input = []byte(c.Args().Get(1))
-	}
-	if string(input) == "-" {
-		var err error
-		if input, err = io.ReadAll(io.LimitReader(os.Stdin, mostStdin)); err != nil {
-			return fmt.Errorf("standard input: %w", err)
-		}
+	input, err := jsonArg(c, 1)
+	if err != nil {
+		return err
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
@@ -135,9 +128,26 @@ type decisionResult struct {
 }
 
 type envelopeResult struct {
-	Box     string `json:"box"`
-	Network string `json:"network"`
-	Time    string `json:"time"`
+	Box string `json:"box"`
+	// Writable is all that may be written; null is what the session may.
+	Writable []string `json:"writable"`
+	Network  string   `json:"network"`
+	Time     string   `json:"time"`
+}
+
+func decisionOf(d *permission.Decision) decisionResult {
+	return decisionResult{d.Behavior, d.Reason, d.Chain}
+}
+
+func envelopeOf(e *sandbox.Envelope) *envelopeResult {
+	if e == nil {
+		return nil
+	}
+	r := &envelopeResult{Box: e.Box.String(), Writable: e.Writable, Network: "none", Time: e.Time.String()}
+	if e.Box == sandbox.Eye {
+		r.Writable = []string{}
+	}
+	return r
 }
 
 // toolResult is a tool_result block of the Messages API.
@@ -161,11 +171,10 @@ func outcomeJSON(o *pipeline.Outcome) *callResult {
 		r.Tool = o.Use.Name
 	}
 	if d := o.Decision; d != nil {
-		r.Decision = &decisionResult{d.Behavior, d.Reason, d.Chain}
+		decision := decisionOf(d)
+		r.Decision = &decision
 	}
-	if e := o.Envelope; e != nil {
-		r.Envelope = &envelopeResult{Box: e.Box.String(), Network: "none", Time: e.Time.String()}
-	}
+	r.Envelope = envelopeOf(o.Envelope)
 	return r
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // Flags that say what an agent's calls may do.
-func policyFlags() []cli.Flag {
+func ruleFlags() []cli.Flag {
 	var modes []string
 	for _, m := range permission.Modes {
 		modes = append(modes, string(m))
@@ -29,9 +29,15 @@ func policyFlags() []cli.Flag {
 		&cli.StringFlag{Name: "mode", DefaultText: "that of the settings, or " + string(permission.Default), Usage: "what happens to calls that no rule decides: `MODE` is one of " + strings.Join(modes, ", ")},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow what `RULE` names: Tool or Tool(content), as Bash(go test *) or Edit(/src/**)"},
 		&cli.StringSliceFlag{Name: "ask", Usage: "ask about what `RULE` names, whatever allows it"},
+	}
+}
+
+// policyFlags are ruleFlags, and who answers what is asked.
+func policyFlags() []cli.Flag {
+	return append(ruleFlags(),
 		&cli.BoolFlag{Name: "save", Usage: "write what is allowed for the session to the workspace's local settings too"},
 		&cli.DurationFlag{Name: "answer-within", Usage: "wait up to `TIME` for somebody to answer a question with sallyport approve", DefaultText: "5m for mcp; otherwise not at all without a terminal"},
-	}
+	)
 }
 
 // agentFlags are the flags of commands that run an agent's calls.

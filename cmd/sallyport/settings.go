@@ -30,7 +30,8 @@ func importFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "import-settings", Usage: "read an agent's own settings too: .claude/settings.json and settings.local.json, and ~/.claude/settings.json"}
 }
 
-// placesOf says where the settings for a workspace are.
+// placesOf says where the settings for a workspace are. Without a store, nothing
+// is trusted.
 func placesOf(c *cli.Context, store *sandbox.Store, workspace string) (*settings.Places, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -41,8 +42,11 @@ func placesOf(c *cli.Context, store *sandbox.Store, workspace string) (*settings
 		home = real // the workspace's path has no link in it either
 	}
 	p := &settings.Places{
-		Policy: settings.DefaultPolicy, User: user, Home: home, Workspace: workspace, State: store.Dir(),
+		Policy: settings.DefaultPolicy, User: user, Home: home, Workspace: workspace,
 		Import: c.Bool("import-settings"), PolicyOnly: c.Bool("no-settings"),
+	}
+	if store != nil {
+		p.State = store.Dir()
 	}
 	if p.Import && p.PolicyOnly {
 		return nil, usageError(c, "--no-settings and --import-settings exclude each other")

@@ -152,10 +152,13 @@ func freeName(name string) bool {
 }
 
 // ownNames are names in capitals that scripts give to what is their own.
-var ownNames = map[string]bool{
-	"FILE": true, "FILES": true, "DIR": true, "DIRS": true, "NAME": true, "LINE": true, "COUNT": true, "TOTAL": true,
-	"RESULT": true, "OUT": true, "OUTPUT": true, "PATTERN": true, "BRANCH": true, "COMMIT": true, "START": true, "END": true, "BASE": true,
-}
+var ownNames = func() map[string]bool {
+	table := make(map[string]bool)
+	for name := range strings.FieldsSeq("ARG ARGS BAR BASE BRANCH BRANCHES CHANGED CODE COMMIT COMMITS COUNT CURRENT DATE DEFAULT_BRANCH DIFF DIR DIRS END EXT FILE FILES FOO FOUND HASH ID IDS INPUT ITEM ITEMS KEY LAST LATEST LIMIT LINE LIST MAIN MATCHES MAX MERGE_BASE MESSAGE MIN MODULE MSG N NAME NEW NUM OLD OUT OUTPUT PATTERN PKG PREFIX PROJECT QUERY REF REPO REPO_ROOT RESULT ROOT SCRIPT_DIR SHA SINCE SIZE SRC START SUFFIX TAG TEXT TODAY TOTAL UNTIL VALUE VERSION WORD") {
+		table[name] = true
+	}
+	return table
+}()
 
 func isName(s string) bool {
 	for i := 0; i < len(s); i++ {

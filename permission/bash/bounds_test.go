@@ -134,22 +134,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkParse(b *testing.B) {
-	for _, src := range []string{
-		"git status && ls -la | grep x",
-		"ls",
-		"echo " + strings.Repeat("$HOME ", 9000),
-		"cd src && for f in $(git ls-files '*.go'); do grep -n \"func $x\" \"$f\" | sed -n '1,5p'; done 2>/dev/null | sort | uniq -c | awk '{print $1}'",
-	} {
-		b.Run(src[:min(len(src), 12)], func(b *testing.B) {
-			b.SetBytes(int64(len(src)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if ok, why := bash.Parse(src, inWorkspace).ReadOnly(); !ok {
-					b.Fatal(why)
-				}
-			}
-		})
-	}
-}

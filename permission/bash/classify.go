@@ -16,8 +16,10 @@ type verdict struct {
 	globs []string
 	hosts []string
 	edits bool
-	code  bool     // its own text may run anything
-	links []string // where it may put a symbolic link
+	// inspects says that it looks at processes or sockets, and does no more.
+	inspects bool
+	code     bool     // its own text may run anything
+	links    []string // where it may put a symbolic link
 }
 
 // A command is one that the table knows.
@@ -51,24 +53,28 @@ func (w *walker) classify(words []Word, d dirs) verdict {
 		return verdict{kind: Unknown, why: "the name of a command is not known until it is run", open: true}
 	}
 	base := path.Base(name.Value)
-	v := w.known(base, words, d)
-	if base != name.Value && v.why == "" {
+	v := w.tabled(base, words, d)
+	if v.kind == Inspect && v.why == "" {
+		v.why, v.inspects = whyNot(Inspect, base), true
+	}
+	if base != name.Value && (v.why == "" || v.inspects) {
+		v.inspects = false
 		v.kind, v.why = Executes, fmt.Sprintf("%s is a path: another program may be there", printable(name.Value))
 	}
 	return v
 }
 
-func (w *walker) known(name string, words []Word, d dirs) verdict {
+func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 	if s := subjects()[name]; s != nil {
 		return s(w, words, d)
 	}
 	c := commands()[name]
 	if c == nil {
 		form := name
-		if len(words) > 1 && words[1].Known {
+		if len(words) > 1 {
 			form += " " + words[1].Value
 		}
-		if len(words) <= 2 && forms[form] {
+		if len(words) <= 2 && words[len(words)-1].Known && forms()[form] {
 			return verdict{kind: Neutral}
 		}
 		if kind, ok := others()[name]; ok {

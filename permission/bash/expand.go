@@ -164,7 +164,7 @@ func (w *walker) arith(x syntax.ArithmExpr, d dirs) {
 func (w *walker) number(part syntax.WordPart, d dirs) bool {
 	switch p := part.(type) {
 	case *syntax.Lit:
-		return isInteger(p.Value) || w.isNumber(p.Value)
+		return isInteger(p.Value) || w.known(p.Value).number
 	case *syntax.DblQuoted:
 		w.quoted(p.Parts)
 		for _, q := range p.Parts {
@@ -181,7 +181,7 @@ func (w *walker) number(part syntax.WordPart, d dirs) bool {
 			return true
 		}
 		if plain(p) {
-			return w.isNumber(p.Param.Value) || len(p.Param.Value) == 1 && strings.Contains("#?$!", p.Param.Value)
+			return w.known(p.Param.Value).number || len(p.Param.Value) == 1 && strings.Contains("#?$!", p.Param.Value)
 		}
 		w.expansion(part, d)
 		return false
@@ -193,109 +193,6 @@ func (w *walker) number(part syntax.WordPart, d dirs) bool {
 func isInteger(s string) bool {
 	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
 	return s != "" && len(s) < 19 && strings.Trim(s, "0123456789") == ""
-}
-
-// isNumber reports whether a variable is given numbers only, and at least one,
-// before it could be anything else: everywhere in the text.
-func (w *walker) isNumber(name string) bool {
-	if w.numbers == nil {
-		w.numbers = numbers(w.file)
-	}
-	return w.numbers[name] && isName(name) && freeName(name)
-}
-
-// numbers finds the variables that hold nothing but integers.
-func numbers(f *syntax.File) map[string]bool {
-	found := make(map[string]bool)
-	set := func(name string, number bool) {
-		before, seen := found[name]
-		found[name] = number && (before || !seen)
-	}
-	if f == nil {
-		return found
-	}
-	syntax.Walk(f, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.Assign:
-			if n.Name != nil && !n.Naked {
-				set(n.Name.Value, !n.Append && n.Index == nil && n.Array == nil && isNumberWord(n.Value))
-			}
-		case *syntax.ForClause:
-			switch l := n.Loop.(type) {
-			case *syntax.WordIter:
-				ok := len(l.Items) > 0
-				for _, item := range l.Items {
-					ok = ok && (isNumberWord(item) || isSequence(item.Lit()))
-				}
-				set(l.Name.Value, ok)
-			case *syntax.CStyleLoop:
-				if b, ok := l.Init.(*syntax.BinaryArithm); ok && b.Op == syntax.Assgn {
-					if word, ok := b.X.(*syntax.Word); ok {
-						set(word.Lit(), true)
-					}
-				}
-			}
-		case *syntax.ParamExp:
-			if n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) && n.Param != nil {
-				set(n.Param.Value, false)
-			}
-		case *syntax.CallExpr:
-			// What a builtin may set it names.
-			if len(n.Args) == 0 {
-				break
-			}
-			name, ok := literal(n.Args[0])
-			if !ok {
-				name = ""
-			}
-			switch name {
-			case "", "read", "printf", "mapfile", "readarray", "getopts", "unset", "wait", "command", "builtin":
-				for _, arg := range n.Args[1:] {
-					// A word that is not known makes none of these read-only.
-					text, _ := literal(arg)
-					set(text, false)
-					if !strings.HasPrefix(text, "-") {
-						continue
-					}
-					for i := range text { // a name that is attached to its flag
-						set(text[i:], false)
-					}
-				}
-			}
-		case *syntax.Redirect:
-			if n.N != nil {
-				set(strings.Trim(n.N.Value, "{}"), false)
-			}
-		}
-		return true
-	})
-	return found
-}
-
-func isNumberWord(x *syntax.Word) bool {
-	if x == nil || len(x.Parts) != 1 {
-		return false
-	}
-	switch p := x.Parts[0].(type) {
-	case *syntax.Lit:
-		return isInteger(p.Value)
-	case *syntax.ArithmExp:
-		return true // what is in it is judged where it stands
-	}
-	return false
-}
-
-func isSequence(s string) bool {
-	s, ok := strings.CutPrefix(s, "{")
-	if !ok || !strings.HasSuffix(s, "}") {
-		return false
-	}
-	for part := range strings.SplitSeq(strings.TrimSuffix(s, "}"), "..") {
-		if !isInteger(part) {
-			return false
-		}
-	}
-	return true
 }
 
 // testExpr walks an expression in [[ ]].

@@ -1,6 +1,7 @@
 package bash
 
 import (
+	"slices"
 	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -14,3 +15,22 @@ func BreakParsers() (mend func()) {
 }
 
 const Panicked = panicked
+
+// Known are the commands that the tables have, git's own as "git x".
+func Known() []string {
+	var names []string
+	for name := range commands() {
+		names = append(names, name)
+	}
+	for name := range subjects() {
+		names = append(names, name)
+	}
+	for name := range transparent() {
+		names = append(names, name)
+	}
+	for name := range gitCommands() {
+		names = append(names, "git "+name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -61,6 +61,10 @@ type args struct {
 	unsure   bool   // a word may be a flag, or several words
 	exact    bool   // as of flags
 	moves    bool   // what it copies it removes
+
+	// Room for the first few of each.
+	someFlags    [2]flagValue
+	someOperands [3]Word
 }
 
 // A flagValue is a flag by its name, as "n" or "long", and its value.
@@ -114,6 +118,7 @@ func (a *args) set(name string, value Word) {
 // is an error.
 func (f *flags) read(words []Word, stop bool) (*args, error) {
 	a := &args{exact: f.exact}
+	a.flags, a.operands = a.someFlags[:0], a.someOperands[:0]
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		s := word.Value

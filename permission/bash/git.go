@@ -160,6 +160,10 @@ func git(w *walker, all []Word, d dirs) verdict {
 			args = args[2:]
 			continue
 		}
+		if s == "-c" && len(args) > 1 && args[1].Known && harmlessSetting(args[1].Value) {
+			args = args[2:]
+			continue
+		}
 		if s == "--no-pager" || s == "-P" || s == "-p" || s == "--paginate" || s == "--no-optional-locks" || s == "--literal-pathspecs" || s == "--no-replace-objects" || s == "--icase-pathspecs" || s == "--glob-pathspecs" || s == "--no-lazy-fetch" {
 			args = args[1:]
 			continue
@@ -233,6 +237,21 @@ func git(w *walker, all []Word, d dirs) verdict {
 }
 
 var args0 args
+
+// harmlessSetting reports whether a setting, name=value, of git changes no more than
+// how it shows things.
+func harmlessSetting(text string) bool {
+	name, value, _ := strings.Cut(strings.ToLower(text), "=")
+	switch name {
+	case "color.ui", "color.diff", "color.status", "color.branch", "color.grep", "core.quotepath", "log.showsignature", "log.decorate", "log.abbrevcommit", "diff.noprefix", "diff.mnemonicprefix", "diff.renames", "status.relativepaths", "status.short", "status.branch", "column.ui", "grep.linenumber":
+		return strings.Contains(" always never auto true false on off yes no 0 ", " "+value+" ") && !(name == "log.showsignature" && value != "false")
+	case "core.pager":
+		return value == "cat"
+	case "core.fsmonitor", "advice.detachedhead":
+		return value == "false"
+	}
+	return false
+}
 
 // gitOwn are git's commands beside those of its tables: what is none of them is
 // an alias, or a program.

@@ -62,6 +62,7 @@ func (w *walker) redirect(r *syntax.Redirect, d dirs) {
 		if strings.HasPrefix(target.Value, "/") && mayBeNetwork(target.prefix()) {
 			w.note("a redirection to what is not known: " + source)
 		}
+	case target.begins.local:
 	case mayBeNetwork(target.prefix()):
 		if !strings.HasPrefix(target.Value, "/dev/fd/") {
 			w.note("a redirection to what is not known: " + source)

@@ -65,6 +65,9 @@ type Part struct {
 	Kind           Kind
 	ReadOnly       bool
 	Why            string // it is not read-only
+	// Inspects says that it looks at processes or sockets and does no more, and that
+	// its words are literal.
+	Inspects bool
 	// Paths are what it touches; Open says that there may be others, and that a path
 	// which goes up (a/../b) may lead elsewhere: a may be a symbolic link.
 	Paths []Path
@@ -112,6 +115,38 @@ func (s *Script) ReadOnly() (bool, string) {
 			return false, p.Why
 		}
 	}
+	return s.quiet()
+}
+
+// Inspect reports whether the script does no more than look at processes or sockets,
+// beside what is read-only, and otherwise why it is not known to. Such a script has to
+// run where those are, with nothing that it could write.
+func (s *Script) Inspect() (bool, string) {
+	inspects := false
+	for i := range s.Parts {
+		switch p := &s.Parts[i]; {
+		case p.Inspects:
+			inspects = true
+		case p.ReadOnly:
+		case p.Kind == Inspect:
+			return false, "it looks at processes or sockets by words that are not literal, or by a flag that is not known"
+		default:
+			return false, p.Why
+		}
+	}
+	ok, why := s.quiet()
+	if ok && !inspects {
+		return false, "it does not look at processes or sockets"
+	}
+	return ok, why
+}
+
+// quiet reports whether nothing beside the parts makes the script other than
+// read-only, and otherwise what does.
+func (s *Script) quiet() (bool, string) {
+	if s.Bad != "" {
+		return false, s.Bad
+	}
 	if len(s.Notes) > 0 {
 		return false, s.Notes[0]
 	}
@@ -141,6 +176,7 @@ func Parse(src string, env Env) (s *Script) {
 		}
 	}()
 	w := &walker{script: s, env: env}
+	s.Parts = make([]Part, 0, commandsAbout(src))
 	var d dirs
 	if env.Dir != "" {
 		d = dirs{w.dir(env.Dir)}
@@ -153,6 +189,18 @@ func Parse(src string, env Env) (s *Script) {
 	return s
 }
 
+// commandsAbout is about how many commands a text has.
+func commandsAbout(src string) int {
+	n := 1
+	for i := 0; i < len(src); i++ {
+		switch src[i] {
+		case '|', ';', '\n', '(':
+			n++
+		}
+	}
+	return min(n, 1+len(src)/10, maxParts)
+}
+
 // source reads one text of a script: the whole, or one that a part of it runs.
 func (w *walker) source(src string, d dirs) dirs {
 	if why := unreadable(src); why != "" {
@@ -160,7 +208,8 @@ func (w *walker) source(src string, d dirs) dirs {
 		return nil
 	}
 	p := parsers.Get().(*syntax.Parser)
-	syntax.KeepComments(strings.Contains(src, "#"))(p)
+	plain := plainComments(src)
+	syntax.KeepComments(!plain)(p)
 	file, err := p.Parse(strings.NewReader(src), "")
 	parsers.Put(p) // not one that panicked
 	outer := w.src
@@ -170,12 +219,12 @@ func (w *walker) source(src string, d dirs) dirs {
 		w.bad("it is no command of bash: " + err.Error())
 		return nil
 	}
-	if strings.Contains(src, "#") {
+	if !plain {
 		w.comments(file)
 	}
 	outerFile := w.file
-	w.file, w.numbers = file, nil
-	defer func() { w.file, w.numbers = outerFile, nil }()
+	w.file, w.facts = file, nil
+	defer func() { w.file, w.facts = outerFile, nil }()
 	return w.stmts(file.Stmts, d)
 }
 
@@ -230,6 +279,30 @@ func continues(src string) bool {
 		if strings.ContainsAny(token, "$<>&|(){};`!*?[#") {
 			return false
 		}
+	}
+}
+
+// plainComments reports whether every # of a text stands where bash, too, has a
+// comment begin if anything, and no line with one is continued: then where comments
+// begin and end is certain.
+func plainComments(src string) bool {
+	for rest := 0; ; {
+		i := strings.IndexByte(src[rest:], '#')
+		if i < 0 {
+			return true
+		}
+		i += rest
+		if i > 0 && strings.IndexByte(" \t\n;&|()", src[i-1]) < 0 || i > 1 && src[i-2:i] == "\\\n" || strings.IndexByte(src, '`') >= 0 {
+			return false
+		}
+		end := strings.IndexByte(src[i:], '\n')
+		if end < 0 {
+			return src[len(src)-1] != '\\'
+		}
+		if src[i+end-1] == '\\' {
+			return false
+		}
+		rest = i + end
 	}
 }
 
@@ -289,6 +362,3 @@ func (w *walker) add(p Part) {
 	}
 	w.script.Parts = append(w.script.Parts, p)
 }
-
-// Inspect stub until merged.
-func (s *Script) Inspect() (bool, string) { return false, "" }

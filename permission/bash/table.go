@@ -76,9 +76,11 @@ var rows = []row{
 	{"getconf", Neutral, "from=none", "-a"},
 	{"locale", Neutral, "free from=none", "-ackm --all-locales --charmaps --category-name --keyword-name"},
 	{"iconv", Read, "", "exact -cls -f= -t= --from-code= --to-code= --list --silent"},
-	{"jq", Read, "free from=1", "-cnrjaSCMseh -f< --arg@ --argjson@ --slurpfile@ --rawfile@ -L= --compact-output --null-input --raw-input --raw-output --join-output --ascii-output --sort-keys --color-output --monochrome-output --slurp --exit-status --tab --indent= --from-file< --seq --stream --unbuffered --raw-output0 --args --jsonargs --help --version"},
+	{"jq", Read, "free from=1", "-cnrRjaSCMsebhV -f< --arg@ --argjson@ --slurpfile@ --rawfile@ -L= --compact-output --null-input --raw-input --raw-output --join-output --ascii-output --sort-keys --color-output --monochrome-output --slurp --exit-status --tab --indent= --from-file< --seq --stream --unbuffered --raw-output0 --binary --argfile@ --stream-errors --build-configuration --args --jsonargs --help --version"},
 	{"bc", Read, "free", "-lqsw --mathlib --quiet --standard"},
 	{"which", List, "free from=none", "-as --all"},
+	{"whereis", List, "from=none", "-bmsul"},
+	{"whatis apropos", Read, "free from=none", "-er --exact --regex --version --help"},
 	{"type", List, "free from=none", "-afptP"},
 	{"zcat", Read, "free", "-f --force"},
 	{"bzcat xzcat lzcat zstdcat", Read, "", "-kqv --keep --quiet"},
@@ -89,30 +91,85 @@ var rows = []row{
 	{"size", Read, "", "-ABdoxt --format= --radix= --totals --common"},
 	{"readelf", Read, "", "-hlSseWVdrnA --file-header --program-headers --segments --section-headers --sections --headers --syms --symbols --dyn-syms --dynamic --relocs --notes --version-info --wide"},
 	{"c++filt", Neutral, "free from=none", "-_npi"},
+	{"objdump", Read, "", "-aCdDefghHprRstTwxz -j= -m= -M= --all-headers --archive-headers --demangle? --disassemble? --disassemble-all --disassembler-options= --dynamic-reloc --dynamic-syms --file-headers --full-contents --headers --no-addresses --no-show-raw-insn --private-headers --reloc --section= --section-headers --show-raw-insn --start-address= --stop-address= --syms --wide"},
+	{"sdiff", Read, "", "-abBdEHilstW -w= --ignore-case --ignore-tab-expansion --ignore-space-change --ignore-all-space --ignore-blank-lines --left-column --minimal --strip-trailing-cr --suppress-common-lines --text --width="},
+	{"zgrep zegrep zfgrep", Search, "free from=grep", "-abcEFGHhiLlnoqsvwxz -A= -B= -C= -e= -m="},
+	{"ag", Search, "from=1 here tree=*", "exact -acDfFiLlnoQrRsSuUvwz0 -A= -B= -C= -G= -m= -p< --ackmate --after? --all-text --all-types --before? --break --case-sensitive --color --column --context? --count --depth= --files-with-matches --files-without-matches --filename --file-search-regex= --fixed-strings --follow --group --heading --hidden --ignore= --ignore-case --ignore-dir= --invert-match --list-file-types --literal --match --max-count= --no-numbers --nobreak --nocolor --nofilename --nofollow --nogroup --noheading --nonumbers --norecurse --null --numbers --one-device --only-matching --passthrough --print-all-files --print-long-lines --recurse --search-binary --search-files --search-zip --silent --skip-vcs-ignores --smart-case --stats --stats-only --unrestricted --version --vimgrep --width= --word-regexp"},
+	{"bat batcat", Read, "", "-AfhnpPuV -H= -l= -m= -r= --binary= --color= --decorations= --diff --diff-context= --file-name= --force-colorization --highlight-line= --ignored-suffix= --italic-text= --language= --line-range= --list-languages --list-themes --map-syntax= --nonprintable-notation= --no-config --no-custom-assets --number --paging= --plain --show-all --squeeze-blank --strip-ansi= --style= --tabs= --terminal-width= --theme= --unbuffered --version --wrap="},
+	{"eza exa", List, "here tree=R,T,recurse,tree", "-1aAbBdDfFgGhHiIlMmnOoRrSTuUxXZ -I= -L= -s= -t= -w= --absolute? --accessed --all --almost-all --across --binary --blocksize --bytes --changed --classify? --color= --colour= --color-scale? --colour-scale? --context --created --dereference --extended --flags --follow-symlinks --git --git-ignore --git-repos --git-repos-no-status --grid --group --group-directories-first --group-directories-last --header --hyperlink --icons? --ignore-glob= --inode --level= --links --list-dirs --long --modified --mounts --no-filesize --no-git --no-icons --no-permissions --no-quotes --no-time --no-user --numeric --octal-permissions --oneline --only-dirs --only-files --recurse --reverse --show-symlinks --no-symlinks --smart-group --sort= --stdin --time= --time-style= --total-size --tree --version --width="},
+	{"lsd", List, "here tree=R,recursive,tree", "-1aAdFghilLrRsStUvX -I= --all --almost-all --blocks= --classic --classify --color= --date= --depth= --dereference --directory-only --extensionsort --git --gitsort --group-dirs= --group-directories-first --header --human-readable --hyperlink= --icon= --icon-theme= --ignore-glob= --inode --literal --long --no-sort --no-symlink --oneline --permission= --recursive --reverse --size= --sizesort --sort= --timesort --total-size --tree --truncate-owner-after= --version --versionsort"},
+	{"yq", Read, "from=1", "-0CcehjMNnPrVyY -I= -o= -p= --colors --exit-status --help --indent= --input-format= --no-colors --no-doc --null-input --output-format= --prettyPrint --raw-output --tojson --unwrapScalar? --version --xml-attribute-prefix= --yaml-output"},
+	{"xmllint", Read, "", "--format --html --noout --nonet --nowarning --pretty= --recover --version --xpath="},
+	{"shellcheck", Read, "", "-aVx -C? -e= -f= -i= -o= -P= -s= -S= -W= --check-sourced --color? --exclude= --external-sources --format= --include= --list-optional --norc --enable= --source-path= --shell= --severity= --version --wiki-link-count= --help"},
+	{"gofmt", Read, "", "-dels"},
+	{"namei", List, "free", "-lmnovx --long --modes --nosymlinks --owners --vertical --mountpoints"},
+	{"lsattr", List, "free here", "-adlpRvV"},
+	{"getfacl", Read, "free", "-aceEndLpPRst --absolute-names --access --all-effective --default --logical --no-effective --numeric --omit-header --physical --recursive --skip-base --tabular"},
+	{"getfattr", Read, "free", "-dhLPR -e= -m= -n= --absolute-names --dump --encoding= --logical --match= --name= --no-dereference --only-values --physical --recursive"},
+	{"findmnt", List, "free from=none", "-aAcDefhiJklmnPrRRsuvVy -d= -F< -M= -N= -O= -o= -S= -T= -t= --all --ascii --bytes --canonicalize --df --evaluate --first-only --fstab --json --kernel --list --mountpoint= --mtab --noheadings --notruncate --options= --output= --output-all --pairs --raw --real --source= --submounts --target= --tree --types= --uniq"},
+	{"mountpoint", List, "free", "-dnqx --devno --fs-devno --nofollow --quiet"},
+	{"lspci", List, "from=none most=none", "-bDkmntvx -d= -s="},
+	{"lsusb", List, "from=none most=none", "-tvV -d= -s= -D="},
+	{"lsmod", List, "from=none most=none", "-sv"},
+	{"sysctl", Read, "from=none", "-aAbNnqX --all --binary --names --pattern= --quiet --values"},
+	{"dpkg-query", Read, "from=none", "-lLsSW -f= --list --listfiles --search --show --showformat= --status"},
+	{"dpkg", Read, "from=none", "-lLsS --audit --get-selections --list --listfiles --print-architecture --search --status"},
+	{"rpm", Read, "from=none", "-acdfilqRsv --all --changelog --configfiles --docfiles --file --info --last --list --provides --qf= --query --queryformat= --requires --scripts --state --whatprovides --whatrequires"},
+	{"tokei", Read, "here tree=*", "-CfhlV -c= -e= -n= -o= -s= -t= --columns= --compact --exclude= --files --hidden --languages --no-ignore --no-ignore-dot --no-ignore-parent --no-ignore-vcs --num-format= --output= --sort= --type= --types= --version"},
+	{"scc", Read, "here tree=*", "-acdilmpuvwz -f= -i= -M= -n= -s= -x= --by-file --binary --ci --exclude-dir= --exclude-ext= --format= --include-ext= --languages --no-cocomo --no-complexity --no-duplicates --no-size --not-match= --sort= --version --wide"},
 	{"sleep", Neutral, "free from=none", ""},
 	{"yes", Neutral, "free from=none", ""},
 	{"look", Search, "from=1", "-abdf -t= --alternative --alphanum --ignore-case --terminate="},
 	{"rg", Search, "from=grep here tree=*", "exact -aFHIilLnNoPpqsSTUuvVwxhc0 -# -A= -B= -C= -E= -e= -f< -g= -j= -m= -M= -r= -t= -T= -d= --after-context= --before-context= --context= --color= --colors= --column --no-column --context-separator= --count --count-matches --crlf --no-crlf --debug --dfa-size-limit= --encoding= --engine= --field-context-separator= --field-match-separator= --file< --files --files-with-matches --files-without-match --fixed-strings --no-fixed-strings --follow --glob= --glob-case-insensitive --heading --no-heading --help --hidden --no-hidden --iglob= --ignore-case --ignore-file< --ignore-file-case-insensitive --include-zero --invert-match --json --line-buffered --line-number --no-line-number --line-regexp --max-columns= --max-columns-preview --max-count= --max-depth= --maxdepth= --max-filesize= --mmap --no-mmap --multiline --multiline-dotall --no-config --no-ignore --no-ignore-dot --no-ignore-exclude --no-ignore-files --no-ignore-global --no-ignore-messages --no-ignore-parent --no-ignore-vcs --no-messages --no-require-git --no-unicode --null --null-data --one-file-system --only-matching --passthru --path-separator= --pcre2 --pretty --quiet --regexp= --replace= --smart-case --case-sensitive --sort= --sortr= --stats --text --threads= --trim --type= --type-not= --type-add= --type-clear= --type-list --unrestricted --version --vimgrep --with-filename --no-filename --word-regexp --stop-on-nonmatch --binary --block-buffered --auto-hybrid-regex --byte-offset --hyperlink-format="},
 	{"fd fdfind", Search, "from=1 here tree=*", "-HIuUsigFapLl0q1 -d= -t= -e= -E= -c= -j= -S= --hidden --no-ignore --no-ignore-vcs --unrestricted --case-sensitive --ignore-case --glob --regex --fixed-strings --absolute-path --full-path --follow --list-details --print0 --max-depth= --min-depth= --exact-depth= --type= --extension= --exclude= --color= --threads= --size= --changed-within= --changed-before= --max-results= --quiet --owner= --base-directory= --search-path< --one-file-system --version --help"},
-	{"ps pgrep pidof pstree", Inspect, "free from=none", "-aAcdeEfFgGhHiIjlLmMnNopqrsStTuUvVwxXyZ0123456789 -o= -O= -p= -C= -u= -U= -t= -g= -G= -d= -P= -x --forest --sort= --format= --pid= --ppid= --user= --cols= --columns= --width= --rows= --headers --no-headers --full --list-name --list-full --newest --oldest --exact --count --parent= --session= --terminal= --euid= --uid= --group= --show-pids --arguments --ascii --long --numeric-sort --version --help"},
-	{"ss", Inspect, "from=none most=none", "-hHnaltpuxomeiZ460SdwO --numeric --all --listening --tcp --udp --processes --unix --extended --memory --info --summary --no-header --oneline --ipv4 --ipv6 --version --help"},
-	{"w who last", Inspect, "from=none", "-hsuabHlmqrtTw -n= --short --no-header --all --boot --heading --count --users"},
+	{"pstree", Inspect, "free from=none", "-aAcghGklnpsStTuUVZ -C= -H= -N= --arguments --ascii --color= --compact-not --highlight-all --highlight-pid= --hide-threads --long --ns-changes --ns-sort= --numeric-sort --show-parents --show-pgids --show-pids --thread-names --uid-changes --unicode --version"},
+	{"ps pgrep pidof", Inspect, "free from=none", "-aAcdeEfFgGhHiIjlLmMnNopqrsStTuUvVwxXyZ0123456789 -o= -O= -p= -C= -u= -U= -t= -g= -G= -d= -P= -x --forest --sort= --format= --pid= --ppid= --user= --cols= --columns= --width= --rows= --headers --no-headers --full --list-name --list-full --newest --oldest --exact --count --parent= --session= --terminal= --euid= --uid= --group= --show-pids --arguments --ascii --long --numeric-sort --version --help"},
+	{"ss", Inspect, "from=none", "-hHnaltpuxomeiZ460SdwOs --numeric --all --listening --tcp --udp --processes --unix --extended --memory --info --summary --no-header --oneline --ipv4 --ipv6 --options --version --help"},
+	{"netstat", Inspect, "from=none", "-aeFgilMnoprstuvwxW46 --all --extend --groups --interfaces --listening --numeric --numeric-hosts --numeric-ports --numeric-users --programs --raw --route --statistics --tcp --timers --udp --unix --verbose --wide --version --help"},
+	{"lsof", Inspect, "from=none", "-abCGhHKlMnNOPRtUvVwXyzZ -c= -d= -F? -g? -i? -p= -s? -S? -T? -u="},
+	{"fuser", Inspect, "from=none", "-acImMsuv46 -n= --all --list-signals --mount --namespace= --silent --user --verbose --version"},
+	{"top", Inspect, "from=none most=none", "-1bcHiSs -d= -E= -e= -n= -o= -p= -u= -U= -w?"},
+	{"pmap", Inspect, "from=none", "-dpqxX --device --extended --quiet --show-path --version"},
+	{"pwdx", Inspect, "from=none", ""},
+	{"lsns", Inspect, "from=none", "-Jlnru -o= -p= -t= --json --list --noheadings --notruncate --output= --raw --task= --type="},
+	{"ipcs", Inspect, "from=none most=none", "-abclmpqstu -i= --all --bytes --creator --human --id= --limits --pid --queues --semaphores --shmems --summary --time"},
+	{"w", Inspect, "from=none", "-fhiops --from --ip-addr --no-header --old-style --short"},
+	{"who last lastlog", Neutral, "from=none", "-abdHilmqrstTuw -n= --all --boot --count --dead --heading --login --lookup --mesg --message --process --runlevel --short --time --users --writable"},
+	{"vmstat", Neutral, "from=none", "-adfmnstwy -p= -S= --active --disk --forks --one-header --slabs --stats --timestamp --unit= --wide"},
+	{"iostat", Neutral, "from=none", "-cdhkmNstxyz -j= -o= -p?"},
 	{"wait", Neutral, "from=none", "-n"},
 	{"jobs", Neutral, "from=none", "-lnprs"},
 	{"times break continue exit return shift dirs", Neutral, "free from=none", "-#"},
 }
 
-// forms are commands that are read-only as they stand here, and not else: most
-// say which version a program is.
-var forms = map[string]bool{
-	"alias": true, "umask": true, "ulimit -a": true, "kill -l": true, "trap -p": true, "mount": true, "history": true, "dmesg": true, "crontab -l": true, "dpkg -l": true,
-	"tput cols": true, "tput lines": true, "ip addr": true, "ip a": true, "ip route": true, "ip link": true, "ifconfig": true,
-	"python --version": true, "python3 --version": true, "python3 -V": true, "python -V": true, "node --version": true, "node -v": true,
-	"gcc --version": true, "g++ --version": true, "cc --version": true, "clang --version": true, "make --version": true,
-	"bash --version": true, "perl --version": true, "perl -v": true, "ruby --version": true, "php --version": true,
-	"java -version": true, "java --version": true, "javac -version": true, "cmake --version": true, "jq --version": true, "curl --version": true,
-	"tar --version": true, "sed --version": true, "awk --version": true, "find --version": true,
-}
+// forms are commands that are read-only as they stand here, and not else: a program
+// and one word. Most ask a program which version it is.
+var forms = sync.OnceValue(func() map[string]bool {
+	table := map[string]bool{"alias": true, "umask": true, "mount": true, "history": true, "hash": true, "dmesg": true, "ifconfig": true}
+	for word, names := range map[string]string{
+		"--version": "apt bash bun bunzip2 cargo cc clang clang++ cmake cp curl cut deno docker dotnet emacs find g++ gawk gcc gh git go gofmt gradle helm java jq kotlin ld less ln lua make meson mkdir mv mvn mypy nano ninja node npm npx openssl php pip pip3 pnpm podman poetry psql pytest python python3 rm rsync ruby rustc rustup sed sqlite3 swift tar touch tsc uv vim wget zsh",
+		"--help":    "apt bash bun cargo cc clang cmake cp curl docker find gcc gh go gofmt gradle kubectl ln make mkdir mv mvn node npm npx pip pip3 pnpm podman poetry python python3 rm rsync ruby rustc rustup sed tar touch tsc uv wget",
+		"-V":        "cargo pip pip3 python python3 rustc ssh",
+		"-v":        "bun gradle lua mvn node npm perl php pip pip3 pnpm ruby",
+		"-version":  "java javac",
+		"version":   "go helm openssl",
+		"-l":        "crontab kill",
+		"-a":        "ulimit stty",
+		"-p":        "trap",
+		"size":      "stty",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			table[name+" "+word] = true
+		}
+	}
+	for _, form := range []string{
+		"perl --version", "javac --version", "tput cols", "tput lines", "tput colors", "ip addr", "ip a", "ip address", "ip route", "ip r", "ip link", "ip l",
+		"ulimit -c", "ulimit -d", "ulimit -f", "ulimit -l", "ulimit -m", "ulimit -n", "ulimit -s", "ulimit -t", "ulimit -u", "ulimit -v",
+	} {
+		table[form] = true
+	}
+	return table
+})
 
 // known kinds of commands that are not read-only.
 var kinds = []struct {
@@ -120,7 +177,7 @@ var kinds = []struct {
 	names string
 }{
 	{Write, "dd truncate install mktemp split csplit patch shred fallocate mkfifo mknod unlink link sync setfattr setfacl chattr rsync zip zstd cpio ar strip objcopy ed ex dos2unix unix2dos"},
-	{Inspect, "top htop lsof netstat fuser vmstat iostat pmap lastlog ipcs lsns lsmod dmesg journalctl ip ifconfig"},
+	{Inspect, "htop dmesg journalctl ip ifconfig"},
 	{Network, "curl wget nc ncat netcat telnet ssh scp sftp ftp ping ping6 dig host nslookup getent traceroute tracepath whois socat nmap aria2c http https lynx w3m links mail sendmail arp route"},
 	{Executes, "eval source . trap python python2 python3 perl ruby node nodejs deno bun php lua tclsh java go cargo rustc gcc g++ cc clang make gmake cmake ninja npm npx yarn pnpm pip pip3 uv poetry mvn gradle dotnet docker podman kubectl gdb lldb man info less more most vi vim nvim emacs nano parallel expect screen tmux at batch crontab systemctl service ld ldd dc m4 tclsh awka rpm dpkg apt apt-get yum dnf brew snap sh bash dash zsh ksh ash csh tcsh fish"},
 }
@@ -183,6 +240,46 @@ var checks = map[string]func(a *args) string{
 		return ""
 	},
 	"gzip gunzip bzip2 bunzip2 xz unxz": packs,
+	"bat batcat": func(a *args) string {
+		for _, paging := range a.all("paging") {
+			if paging.Value != "never" || !paging.Known {
+				return "it may run a pager"
+			}
+		}
+		if len(a.operands) > 0 && (a.operands[0].Value == "cache" || !a.operands[0].Known) {
+			return "an operand may be its command cache, which writes"
+		}
+		return ""
+	},
+	"top": func(a *args) string {
+		if !a.has("b") || !a.has("n") {
+			return "without -b and -n it waits for keys"
+		}
+		return ""
+	},
+	"sysctl": func(a *args) string {
+		for _, op := range a.operands {
+			if !op.Known || strings.Contains(op.Value, "=") {
+				return "an operand with = sets"
+			}
+		}
+		return ""
+	},
+	"yq": func(a *args) string {
+		for i, op := range a.operands {
+			// The first is its expression, or its command.
+			if i < 2 && !op.Known && (i == 0 || strings.HasPrefix(a.operands[0].Value, "e")) || strings.Contains(op.Value, "system") {
+				return "its expression is not known, or may run programs"
+			}
+		}
+		return ""
+	},
+	"rpm": func(a *args) string {
+		if !a.has("q", "query") {
+			return "without -q it changes what is installed"
+		}
+		return ""
+	},
 	"unzip": func(a *args) string {
 		if !a.has("l", "v", "t", "p", "c", "Z") {
 			return "it writes files but with -l, -v, -t, -p or -Z"

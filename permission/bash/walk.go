@@ -88,7 +88,8 @@ func (w *walker) chdir(d dirs, to string) dirs {
 // dir is a directory by its name: real where it is the one that the script
 // begins in, or above that.
 func (w *walker) dir(name string) dir {
-	return dir{name, name == w.env.Dir || name == "/" || strings.HasPrefix(w.env.Dir, name+"/")}
+	above := len(name) < len(w.env.Dir) && w.env.Dir[len(name)] == '/' && w.env.Dir[:len(name)] == name
+	return dir{name, name == w.env.Dir || name == "/" || above}
 }
 
 // A walker takes one script apart.
@@ -99,8 +100,9 @@ type walker struct {
 	file    *syntax.File
 	through string // what the text that is walked is an argument of
 	depth   int
-	numbers map[string]bool // variables that hold nothing but integers
-	assigns map[string]bool // answers of sets, each of which reads all of the source
+	free    []Word           // for the words of the commands to come
+	facts   map[string]facts // of variables; nil until they are asked for
+	assigns map[string]bool  // answers of sets, each of which reads all of the source
 	// reopens is about what /dev/stdout and its like lead to: sink says that one
 	// is written to, odd that a descriptor may be of a file that is only read.
 	// Together they are a write to that file.
@@ -289,12 +291,22 @@ func (w *walker) call(c *syntax.CallExpr, d dirs) (after, success dirs) {
 	if len(c.Args) == 0 {
 		return d, d
 	}
-	words := make([]Word, 0, len(c.Args)+4)
+	words := w.room(len(c.Args))
 	for _, x := range c.Args {
 		words = append(words, w.word(x, d))
 	}
 	text := w.src[c.Args[0].Pos().Offset():c.Args[len(c.Args)-1].End().Offset()]
 	return w.command(words, text, assigns, d)
+}
+
+// room is a slice for so many words: those of a script lie beside each other.
+func (w *walker) room(n int) []Word {
+	if n > len(w.free) {
+		w.free = make([]Word, max(n, min(len(w.src)/8, 256)))
+	}
+	words := w.free[:0:n]
+	w.free = w.free[n:]
+	return words
 }
 
 // command judges a simple command of which the words are known.
@@ -316,6 +328,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 	v := w.classify(inner, d)
 	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits, p.links = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits, v.links
 	p.ReadOnly = v.why == "" && !assigns
+	p.Inspects = v.inspects && !assigns && !slices.ContainsFunc(words, func(word Word) bool { return !word.Known })
 	p.Why = v.why
 	if assigns && p.Why == "" {
 		p.Why = "variables are set for it that may change what it does"
@@ -323,6 +336,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 	if p.ReadOnly && slices.ContainsFunc(words[:len(words)-len(inner)], func(word Word) bool { return word.Value == "nohup" }) {
 		p.ReadOnly, p.Why = false, "nohup may write its output to a file"
 	}
+	p.Inspects = p.Inspects && (len(words) == len(inner) || words[0].Value != "nohup")
 	w.add(p)
 	w.runs(inner, v, d)
 	return w.moves(inner, d)

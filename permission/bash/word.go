@@ -23,6 +23,8 @@ type Word struct {
 	// number says that it is a variable that holds nothing but a number, if
 	// anything.
 	number bool
+	// begins is what is known of how it begins, where that is a variable's value.
+	begins facts
 }
 
 // Any stands in a Value for any text that is not known. No readable command has
@@ -37,10 +39,13 @@ func (w Word) prefix() string {
 
 // operand reports whether the word is no flag, whatever it becomes.
 func (w Word) operand() bool {
-	p := w.prefix()
 	if w.Splits {
 		return false
 	}
+	if w.begins.operand {
+		return true
+	}
+	p := w.prefix()
 	return p != "" && p[0] != '-' || w.Known && (w.Value == "" || w.Value == "-")
 }
 
@@ -56,6 +61,7 @@ type valuer struct {
 	splits bool
 	many   bool
 	braces bool // they may be expanded: what follows is not told apart
+	begins facts
 }
 
 func (v *valuer) literal(s string) {
@@ -75,24 +81,49 @@ func (v *valuer) any() {
 	v.value.WriteString(Any)
 }
 
+// asItStands returns the text of a word that has nothing to expand or to take off but
+// quotation marks around it all. Most words are such.
+func asItStands(x *syntax.Word) (string, bool) {
+	if len(x.Parts) != 1 {
+		return "", false
+	}
+	switch p := x.Parts[0].(type) {
+	case *syntax.Lit:
+		for i := 0; i < len(p.Value); i++ {
+			switch p.Value[i] {
+			case '\\', '*', '?', '[', '{', '~':
+				return p.Value, p.Value == "["
+			}
+		}
+		return p.Value, true
+	case *syntax.SglQuoted:
+		return p.Value, !p.Dollar
+	case *syntax.DblQuoted:
+		if len(p.Parts) == 1 && !p.Dollar {
+			if l, ok := p.Parts[0].(*syntax.Lit); ok && strings.IndexByte(l.Value, '\\') < 0 {
+				return l.Value, true
+			}
+		}
+	}
+	return "", false
+}
+
 // word evaluates a word, and walks what is run to expand it.
 func (w *walker) word(x *syntax.Word, d dirs) Word {
 	if x == nil {
 		return lit("")
 	}
-	if len(x.Parts) == 1 {
-		if l, ok := x.Parts[0].(*syntax.Lit); ok && (l.Value == "[" || !strings.ContainsAny(l.Value, "\\*?[{~")) {
-			return lit(l.Value)
-		}
+	if text, ok := asItStands(x); ok {
+		return lit(text)
 	}
 	v := valuer{known: true, pure: true}
 	braces := hasBraces(x)
 	for i, part := range x.Parts {
 		w.part(&v, part, d, i == 0, len(x.Parts) == 1, braces)
 	}
-	out := Word{Value: v.value.String(), Known: v.known && !v.splits && !v.many, Splits: v.splits, Many: v.many}
+	out := Word{Value: v.value.String(), Known: v.known && !v.splits && !v.many, Splits: v.splits, Many: v.many, begins: v.begins}
 	if p, ok := x.Parts[0].(*syntax.ParamExp); ok && out.Splits && len(x.Parts) == 1 && plain(p) && !w.assigned("IFS") {
-		out.number = w.isNumber(p.Param.Value)
+		out.number = w.known(p.Param.Value).number
 	}
 	if v.many && v.pure && v.isGlob {
 		out.glob = v.glob.String()
@@ -224,6 +255,9 @@ func (w *walker) param(v *valuer, p *syntax.ParamExp, d dirs, quoted bool) {
 		}
 	} else {
 		w.expansion(p, d)
+	}
+	if v.value.Len() == 0 && quoted && plain(p) {
+		v.begins = w.known(p.Param.Value)
 	}
 	v.any()
 	if plain(p) && len(p.Param.Value) == 1 && strings.Contains("#?$", p.Param.Value) && !w.assigned("IFS") {

@@ -109,7 +109,9 @@ func unwrap(words []Word) ([]Word, string) {
 // runs looks for commands in the arguments of one. Of one that is proved nothing
 // is evaluated.
 func (w *walker) runs(words []Word, v verdict, d dirs) {
-	proved := v.why == ""
+	if v.why == "" {
+		return
+	}
 	if !words[0].Known {
 		w.anything("a name that is not known", d)
 		return
@@ -134,13 +136,11 @@ func (w *walker) runs(words []Word, v verdict, d dirs) {
 	case "eval":
 		w.text1(args, " ", name, d)
 	case "fd", "fdfind":
-		if !proved {
-			w.suffixes(args, name, d)
-		}
+		w.suffixes(args, name, d)
 	case "source", ".", "fc", "let", "gdb", "lldb", "expect", "entr", "dc", "m4", "at", "batch", "crontab", "ed":
 		w.anything(name, d)
 	case "test", "[", "unset", "read", "printf", "mapfile", "readarray", "getopts", "wait", "declare", "typeset", "local", "export", "readonly":
-		if !proved && slices.ContainsFunc(args, func(arg Word) bool { return w.evaluated(name, arg) }) {
+		if slices.ContainsFunc(args, func(arg Word) bool { return w.evaluated(name, arg) }) {
 			w.anything(name, d)
 		}
 		if name == "mapfile" || name == "readarray" {
@@ -173,7 +173,7 @@ func (w *walker) runs(words []Word, v verdict, d dirs) {
 			w.text1([]Word{arg}, "", name, d)
 		}
 	}
-	if flags, ok := coded()[name]; ok && !proved && slices.ContainsFunc(args, func(arg Word) bool { return givesCode(arg, flags) }) {
+	if flags, ok := coded()[name]; ok && slices.ContainsFunc(args, func(arg Word) bool { return givesCode(arg, flags) }) {
 		w.anything(name, d)
 	}
 	wrap, ok := wraps(name)
@@ -400,23 +400,32 @@ func (w *walker) mayBeText(text Word, name string, d dirs) {
 	}
 }
 
-// text1 judges words that are a script when they are joined.
+// text1 judges words that are a script when they are joined. Of one that is not all
+// known, what is known is judged too: what else it runs is not.
 func (w *walker) text1(words []Word, sep, name string, d dirs) {
 	if w.script.Bad != "" {
 		return
 	}
-	texts := make([]string, len(words))
+	texts, known := make([]string, len(words)), true
 	for i, word := range words {
-		if !word.Known {
-			w.anything(name, d)
+		known = known && word.Known
+		texts[i] = word.Value
+	}
+	text := strings.Join(texts, sep)
+	if !known {
+		w.anything(name, d)
+		if strings.Trim(text, Any+" ") == "" {
 			return
 		}
-		texts[i] = word.Value
+		text = strings.ReplaceAll(text, Any, "${_}")
 	}
 	outer := w.through
 	w.through = name
 	defer func() { w.through = outer }()
-	w.source(strings.Join(texts, sep), d)
+	w.source(text, d)
+	if !known {
+		w.script.Bad = "" // what is not known may well end what is open
+	}
 }
 
 // shell judges the script that a shell is given.

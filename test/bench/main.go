@@ -4,7 +4,7 @@
 //	go run ./test/bench [-out FILE] [-only NAME]
 //
 // A reach is the most that a row's ratio may be, or its median where it has no
-// baseline. Subject and baseline are measured in turns, so that the noise of a
+// baseline; of a speed, in MB/s, it is the least. Subject and baseline are measured in turns, so that the noise of a
 // machine falls on both. What is absent is skipped by name. It ends within 10
 // minutes.
 package main
@@ -50,6 +50,7 @@ var benches = []bench{
 	{"diff", benchDiff},
 	{"fork", benchFork},
 	{"idle", benchIdle},
+	{"permission", benchPermission},
 }
 
 // env is what benches work with.
