@@ -58,10 +58,11 @@ func runCheck(c *cli.Context) error {
 	}
 	// Without a state directory, nothing is trusted.
 	o.Store, _ = openStore()
-	p, _, err := policy(c, &o)
+	p, l, err := policy(c, &o)
 	if err != nil {
 		return err
 	}
+	l.say()
 	p.Workspace = o.Workspace
 	if p.Home, err = os.UserHomeDir(); err != nil {
 		p.Home = "/nonexistent"

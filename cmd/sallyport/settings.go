@@ -99,12 +99,6 @@ func loadSettings(c *cli.Context, o *pipeline.Options, rules []permission.Rule) 
 			o.ExposeNew = append(o.ExposeNew, *e)
 		}
 	}
-	sayUntrusted(s.Untrusted())
-	for _, r := range s.Dropped {
-		if r.Source == permission.FromCLI && r.Origin == "" {
-			complain(fmt.Sprintf("--allow %s does not count: by %s only the policy's own rules allow", r.String(), s.RulesLocked))
-		}
-	}
 	return &loaded{s, places}, nil
 }
 
@@ -170,6 +164,16 @@ func (l *loaded) fits(workspace string) error {
 		return fmt.Errorf("the session is of %s now, and no longer of %s; try again", workspace, l.places.Workspace)
 	}
 	return nil
+}
+
+// say says what does not count, or is not as the settings have it.
+func (l *loaded) say() {
+	sayUntrusted(l.Untrusted())
+	for _, r := range l.Dropped {
+		if r.Source == permission.FromCLI && r.Origin == "" {
+			complain(fmt.Sprintf("--allow %s does not count: by %s only the policy's own rules allow", r.String(), l.RulesLocked))
+		}
+	}
 }
 
 // sayHidden says which directories of the settings a session that was made before
