@@ -41,14 +41,14 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 		if name, ok := r.path.literal(in); ok {
 			rel, inside := below(workspace, name)
 			if !inside || rel == "" {
-				return nil, nil, fmt.Errorf("the rule %s denies the whole workspace; name paths in it", r)
+				return nil, nil, fmt.Errorf("the rule %s denies the whole workspace; name paths in it", r.named())
 			}
 			r.list(name, &read, &write)
 			if r.path.root != anywhere {
 				// A denial ignores case.
 				names, err := spelled(root.FS(), rel)
 				if err != nil {
-					return nil, nil, fmt.Errorf("looking for what the rule %s denies: %w", r, err)
+					return nil, nil, fmt.Errorf("looking for what the rule %s denies: %w", r.named(), err)
 				}
 				for _, rel := range names {
 					r.list(filepath.Join(workspace, rel), &read, &write)

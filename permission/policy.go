@@ -39,7 +39,7 @@ func (p *Policy) Check() error {
 	for _, r := range p.Rules {
 		for _, dir := range p.Exposed {
 			if r.Behavior == Deny && r.Tool == "Read" && r.path != nil && r.path.root != anywhere && (r.path.root != ofWorkspace || r.path.dir != "") && r.path.reaches(dir, p) {
-				return fmt.Errorf("the rule %s cannot be held: %s is exposed; do not expose it", r.String(), dir)
+				return fmt.Errorf("the rule %s cannot be held: %s is exposed; do not expose it", r.named(), dir)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func (p *Policy) Check() error {
 	}
 	for _, r := range p.Rules {
 		if r.Behavior == Deny && r.Tool == "Read" && r.path != nil {
-			return fmt.Errorf("the rule %s cannot be held where the workspace is the real directory: use --workspace cow", r.String())
+			return fmt.Errorf("the rule %s cannot be held where the workspace is the real directory: use --workspace cow", r.named())
 		}
 	}
 	return nil

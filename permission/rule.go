@@ -42,6 +42,14 @@ func (r *Rule) String() string {
 	return r.Tool + "(" + r.Content + ")"
 }
 
+// named is the rule as messages name it: with the file and line that it is of.
+func (r *Rule) named() string {
+	if r.Origin == "" {
+		return r.String()
+	}
+	return r.String() + " (" + r.Origin + ")"
+}
+
 // A Source is where a rule comes from.
 type Source string
 

@@ -126,6 +126,7 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	if err := l.fits(s.Workspace); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
+	l.say()
 	l.sayHidden(&o, s.Stored().Stored)
 	r.pipeline.Save, r.pipeline.Locked = l.save, l.RulesLocked != ""
 	if c.Bool("save") {
