@@ -35,7 +35,7 @@ var steps = [...]struct {
 	{"handle a denial", (*call).handleDenial, false},
 	{"run the call", (*call).runCall, false},
 	{"hold the result to its budget", (*call).holdToBudget, false},
-	{"PostToolUse hooks", (*call).postToolUse, false},
+	{"PostToolUse hooks", (*call).postToolUse, true},
 	{"append messages, queue modifiers", (*call).appendMessages, false},
 	{"classify errors, close the record", (*call).closeRecord, true},
 }
@@ -136,7 +136,7 @@ func (c *call) preToolUse(ctx context.Context) error {
 	if c.Hooks == nil {
 		return nil
 	}
-	answer, err := c.Hooks.PreToolUse(ctx, c.hookCall())
+	answer, err := c.Hooks.PreToolUse(ctx, c.hookCall(ctx))
 	if err != nil {
 		answer = &HookAnswer{Behavior: permission.Ask, Reason: fmt.Sprintf("a hook failed: %v", err)}
 	}
@@ -144,27 +144,8 @@ func (c *call) preToolUse(ctx context.Context) error {
 		return nil
 	}
 	c.hook = answer
-	if answer.AdditionalContext != "" {
-		c.Messages = append(c.Messages, answer.AdditionalContext)
-	}
-	if answer.UpdatedInput == nil {
-		return nil
-	}
-	c.sent, c.Use.Input = c.Use.Input, answer.UpdatedInput
-	for _, again := range []func(*call, context.Context) error{(*call).parse, (*call).validate, (*call).backfill} {
-		if err := again(c, ctx); err != nil {
-			return fmt.Errorf("a hook changed the input: %w", err)
-		}
-	}
-	return nil
-}
-
-func (c *call) hookCall() *HookCall {
-	input, err := json.Marshal(c.filled)
-	if err != nil {
-		input = c.Use.Input
-	}
-	return &HookCall{Session: c.context.Session, Tool: c.Tool, UseID: c.Use.ID, Input: input}
+	c.hear(answer)
+	return c.change(ctx, answer.UpdatedInput)
 }
 
 // Step 8. The decision is on record before anything is done by it; of a call
@@ -173,6 +154,11 @@ func (c *call) resolvePermission(ctx context.Context) error {
 	c.Decision = c.policy.Resolve(*c.request(ctx))
 	if err := c.hearClassifier(ctx); err != nil {
 		return err
+	}
+	if c.Decision.Behavior == permission.Ask {
+		if err := c.askHooks(ctx); err != nil {
+			return err
+		}
 	}
 	if c.Decision.Behavior == permission.Ask {
 		c.ask(ctx)
@@ -339,7 +325,8 @@ func (c *call) handleDenial(ctx context.Context) error {
 		return nil
 	}
 	if c.Hooks != nil {
-		c.Hooks.PermissionDenied(ctx, c.hookCall(), c.Decision)
+		answer, err := c.Hooks.PermissionDenied(ctx, c.hookCall(ctx), c.Decision)
+		c.heard(answer, err)
 	}
 	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason}
 }
@@ -394,26 +381,23 @@ func cut(s string, n, most int) string {
 		string(head), n-len(head)-len(tail), n, most, string(tail))
 }
 
-// Step 12.
+// Step 12. It is taken by every call that ran, also by one that failed.
 func (c *call) postToolUse(ctx context.Context) error {
-	if c.Hooks == nil {
+	if c.Hooks == nil || c.leave == nil || ctx.Err() != nil {
 		return nil
 	}
-	answer, err := c.Hooks.PostToolUse(ctx, c.hookCall(), &c.Outcome)
-	if err != nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("a hook failed after the call: %v", err))
+	answer, err := c.Hooks.PostToolUse(ctx, c.hookCall(ctx), &c.Outcome)
+	if c.heard(answer, err); answer == nil {
 		return nil
-	}
-	if answer == nil {
-		return nil
-	}
-	if answer.AdditionalContext != "" {
-		c.Messages = append(c.Messages, answer.AdditionalContext)
 	}
 	if answer.Behavior == permission.Deny {
 		c.Messages = append(c.Messages, "A hook objects to what the call did: "+answer.Reason)
 	}
-	return nil
+	if answer.UpdatedOutput == nil || c.Err != nil || !strings.HasPrefix(c.Tool, "mcp__") {
+		return nil
+	}
+	c.Blocks = blocksOf(answer.UpdatedOutput)
+	return c.holdToBudget(ctx)
 }
 
 // Step 13.
