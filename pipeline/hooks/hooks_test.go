@@ -132,6 +132,8 @@ func TestAnswersOfOtherEvents(t *testing.T) {
 		{postToolUse, "kill -SEGV $$", pipeline.HookAnswer{}, 1},
 		{sessionStart, "echo some context", pipeline.HookAnswer{AdditionalContext: "some context"}, 0},
 		{sessionStart, print(`{"continue":false,"stopReason":"closed"}`), pipeline.HookAnswer{Behavior: permission.Deny, Reason: "closed"}, 0},
+		{sessionStart, "echo unwell >&2; exit 2", pipeline.HookAnswer{}, 1}, // there is nothing to block
+		{sessionStart, print(`{"decision":"block"}`), pipeline.HookAnswer{}, 0},
 		{sessionEnd, "echo some text", pipeline.HookAnswer{}, 0},
 	} {
 		h, _ := newHost(t, settings.Hook{Event: test.event, Command: test.command})

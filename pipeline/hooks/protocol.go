@@ -77,6 +77,11 @@ type Ran struct {
 // exitBlock is the exit code of a hook that objects: its errors are the reason.
 const exitBlock = 2
 
+// blocks reports whether there is something to object to at an event.
+func blocks(event string) bool {
+	return event != sessionStart && event != sessionEnd && event != permissionDenied
+}
+
 // mostText is the longest text that is taken from a hook, in characters.
 const mostText = 10_000
 
@@ -87,7 +92,7 @@ func answerOf(event string, h *settings.Hook, ran *Ran) (*pipeline.HookAnswer, e
 	switch {
 	case ran.Signal != 0:
 		return nil, explained(fmt.Sprintf("it was ended by a signal (%s)", ran.Signal), stderr)
-	case ran.Code == exitBlock:
+	case ran.Code == exitBlock && blocks(event):
 		if stderr == "" {
 			stderr = "it gave no reason"
 		}
@@ -148,7 +153,9 @@ func (o *output) answer(event string) (*pipeline.HookAnswer, error) {
 			say(permission.Allow, o.Reason)
 		}
 	case "block":
-		say(permission.Deny, o.Reason)
+		if blocks(event) {
+			say(permission.Deny, o.Reason)
+		}
 	default:
 		return nil, fmt.Errorf("decision is block or approve, not %q", short(o.Decision))
 	}
