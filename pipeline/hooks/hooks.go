@@ -198,8 +198,10 @@ func (h *Hooks) one(ctx context.Context, hook *hook, event string, input []byte)
 			a.Behavior, a.Reason = permission.Ask, text
 		}
 	}
-	if ran != nil && ran.Left {
-		a.Notes = append(a.Notes, fmt.Sprintf("the hook %s left a process that held its output, which was ended", hook.Origin))
+	if ran != nil {
+		for _, note := range ran.Notes {
+			a.Notes = append(a.Notes, "the hook "+hook.Origin+" "+note)
+		}
 	}
 	if hook.boxed && a.Behavior == permission.Allow {
 		a.Behavior, a.Reason = "", ""

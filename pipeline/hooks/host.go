@@ -82,7 +82,7 @@ func (p *Host) Run(ctx context.Context, h *settings.Hook, input []byte) (*Ran, e
 
 	// The process is not reaped before its group is killed: until then the group's
 	// number is nobody else's.
-	ran, err := &Ran{}, error(nil)
+	ran, left, err := &Ran{}, false, error(nil)
 	select {
 	case <-ctx.Done():
 		err = ctx.Err()
@@ -92,10 +92,10 @@ func (p *Host) Run(ctx context.Context, h *settings.Hook, input []byte) (*Ran, e
 			err = ctx.Err()
 		case <-read:
 		case <-time.After(graceForPipes):
-			ran.Left = true
+			left = true
 		}
 	}
-	if err != nil || ran.Left {
+	if err != nil || left {
 		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 		<-ended
 		select {
@@ -109,6 +109,9 @@ func (p *Host) Run(ctx context.Context, h *settings.Hook, input []byte) (*Ran, e
 	waitErr := cmd.Wait()
 	if err == nil && waitErr != nil && !errors.As(waitErr, new(*exec.ExitError)) {
 		err = waitErr
+	}
+	if left {
+		ran.Notes = []string{"left a process that held its output, which was ended"}
 	}
 	ran.Stdout, ran.Stderr, ran.Cut = out.data, errs.data, out.cut
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {

@@ -70,8 +70,8 @@ type Ran struct {
 	Code           int
 	Signal         syscall.Signal // 0 when it exited
 	Stdout, Stderr []byte
-	Cut            bool // Stdout had more
-	Left           bool // it left a process that held its output, which was ended
+	Cut            bool     // Stdout had more
+	Notes          []string // what else it did, for the person: "left a process"
 }
 
 // exitBlock is the exit code of a hook that objects: its errors are the reason.
