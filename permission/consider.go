@@ -50,7 +50,6 @@ func (p *Policy) consider(r *Request) *consideration {
 	}
 	if len(r.Tried) > 0 {
 		c.readOnly, c.inspects, c.unread = false, false, ""
-		c.why = "it was judged to be read-only, but when it ran it tried to write " + printable(r.Tried[0].Name)
 	}
 	c.followLinks()
 	if r.Hook.Answer != "" {
@@ -68,6 +67,9 @@ func (p *Policy) consider(r *Request) *consideration {
 	c.allowed()
 	if c.unread != "" {
 		c.why += ", and it is not known to be read-only: " + c.unread
+	}
+	if len(r.Tried) > 0 {
+		c.why = "it was judged to be read-only, but when it ran it tried to write " + printable(r.Tried[0].Name) + "; " + c.why
 	}
 	return c
 }
