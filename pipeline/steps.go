@@ -203,7 +203,8 @@ func (c *call) request(ctx context.Context) *permission.Request {
 }
 
 // hearClassifier waits for a verdict, if one was begun and matters: an objection
-// makes a call be asked about that no person and no rule has allowed.
+// makes a call be asked about that no person and no rule has allowed, and an
+// approval answers what it may answer ([permission.Decision].Classifiable).
 func (c *call) hearClassifier(ctx context.Context) error {
 	if c.verdict == nil || c.Decision.Behavior == permission.Deny {
 		return nil
@@ -221,7 +222,12 @@ func (c *call) hearClassifier(ctx context.Context) error {
 	chain := c.Decision.Chain
 	c.Decision.Chain = append(chain, permission.Step{Layer: "classifier", Rule: v.Reason, Answer: string(v.Behavior)})
 	c.sections = v.Sections
-	if c.Decision.Behavior == permission.Allow && chain[len(chain)-1].Layer == "mode" {
+	switch {
+	case v.Behavior == permission.Allow:
+		if c.Decision.Classifiable {
+			c.Decision.Behavior, c.Decision.Reason = permission.Allow, v.Reason
+		}
+	case c.Decision.Behavior == permission.Allow && chain[len(chain)-1].Layer == "mode":
 		c.Decision.Behavior, c.Decision.Reason = permission.Ask, v.Reason
 	}
 	return nil
