@@ -12,7 +12,10 @@ import (
 type consideration struct {
 	policy *Policy
 	*Request
-	script *bash.Script // of a command
+	index     *index
+	script    *bash.Script // of a command
+	spellings []spelling   // of all its parts
+	offered   *Rule        // counts as one more that allows; see minimal
 	// leads are where paths of a command lead, links followed; one that is not in
 	// it was not looked up.
 	leads map[string]string
@@ -29,10 +32,17 @@ type consideration struct {
 }
 
 func (p *Policy) consider(r *Request) *consideration {
-	c := &consideration{policy: p, Request: r, readOnly: r.ReadOnly}
+	c := &consideration{policy: p, index: p.indexed(), Request: r, readOnly: r.ReadOnly}
 	c.why = "no rule allows " + r.Tool
 	if r.HasCommand {
 		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
+		for i := range c.script.Parts {
+			part := &c.script.Parts[i]
+			c.spellings = toSpellings(c.spellings, part.Words)
+			if len(part.Command) < len(part.Words) {
+				c.spellings = toSpellings(c.spellings, part.Command)
+			}
+		}
 		only, why := c.script.ReadOnly()
 		if only && !r.ReadOnly {
 			only, why = false, "it goes on in the background"
@@ -55,11 +65,7 @@ func (p *Policy) consider(r *Request) *consideration {
 	if r.Hook.Answer != "" {
 		c.say(r.Hook.Answer, "hook", "", "", reasonOr(r.Hook.Reason, "a hook's answer"))
 	}
-	for i := range p.Rules {
-		if rule := &p.Rules[i]; rule.Behavior != Allow {
-			c.against(rule)
-		}
-	}
+	c.rulesAgainst()
 	if r.Check.Answer != "" {
 		c.say(r.Check.Answer, "tool", r.Tool, "", reasonOr(r.Check.Reason, r.Tool+" says so itself"))
 	}
@@ -97,13 +103,38 @@ func (c *consideration) say(b Behavior, layer, source, rule, reason string) {
 	c.chain = append(c.chain, Step{Layer: layer, Source: source, Rule: rule, Answer: string(b)})
 }
 
+// rulesAgainst looks for rules that deny or ask about the call.
+func (c *consideration) rulesAgainst() {
+	look := func(r *Rule) bool {
+		c.against(r)
+		return c.deny == "" || c.ask == ""
+	}
+	rules := &c.index.against
+	if c.script != nil && c.script.Bad == "" {
+		rules.about(c.spellings, look)
+	} else if c.HasCommand || contents[c.Tool] == ofCommand {
+		for _, r := range rules.all {
+			look(r)
+		}
+	}
+	for _, r := range rules.rest {
+		if !look(r) {
+			return
+		}
+	}
+}
+
 // against looks whether a rule that denies or asks is about the call.
 func (c *consideration) against(r *Rule) {
+	if r.Behavior == Deny && c.deny != "" {
+		return // one is enough
+	}
 	hit, what := c.hit(r)
 	switch {
 	case hit == not:
 	case hit == certainly && r.Behavior == Deny:
 		c.say(Deny, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, what))
+	case c.ask != "":
 	case hit == certainly:
 		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, what))
 	default:
@@ -144,20 +175,26 @@ func (c *consideration) hitCommand(r *Rule) (certainty, string) {
 		return maybe, c.Tool
 	}
 	found, what := not, ""
-	see := func(words []bash.Word) bool {
-		if hit := r.command.hits(words); hit > found {
-			found, what = hit, printable(strings.ReplaceAll(joined(words), bash.Any, "..."))
+	see := func(text string, hit certainty) bool {
+		if hit > found {
+			found, what = hit, printable(strings.ReplaceAll(text, bash.Any, "..."))
 		}
 		return found < certainly
 	}
-	for i := range c.script.Parts {
-		part := &c.script.Parts[i]
-		if !see(part.Words) || len(part.Command) < len(part.Words) && !see(part.Command) {
+	for _, s := range c.spellings {
+		if !see(s.text, r.command.hits(s)) {
 			return found, what
 		}
 	}
 	if c.script.Bad != "" {
-		c.script.Pieces(see)
+		c.script.Pieces(func(words []bash.Word) bool {
+			for _, s := range toSpellings(nil, words) {
+				if !see(s.text, r.command.hits(s)) {
+					return false
+				}
+			}
+			return true
+		})
 		if found == not {
 			found, what = maybe, "it: "+c.script.Bad
 		}

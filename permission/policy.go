@@ -26,10 +26,14 @@ type Policy struct {
 	// applied, and that what is denied cannot be seen. Without, there is no
 	// Bypass and no denial of Read.
 	Sealed bool
+
+	index *index // of Rules, by Check; see indexed
 }
 
-// Check reports what is wrong with a policy: what it asks for and cannot have.
+// Check reports what is wrong with a policy: what it asks for and cannot have. It
+// makes the policy ready: without, each decision looks through all rules anew.
 func (p *Policy) Check() error {
+	p.index = newIndex(p.Rules)
 	if !slices.Contains(Modes, p.Mode) {
 		return fmt.Errorf("no mode %q; use one of %s", p.Mode, strings.Join(modeNames(), ", "))
 	}
@@ -69,6 +73,7 @@ func modeNames() []string {
 func (p *Policy) With(r Rule) *Policy {
 	more := *p
 	more.Rules = append(slices.Clip(p.Rules), r)
+	more.index = newIndex(more.Rules)
 	return &more
 }
 
