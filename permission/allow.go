@@ -76,7 +76,7 @@ func (c *consideration) allowsPath(path Path) *Rule {
 		if !r.binds(c.Tool, path.Write) {
 			continue
 		}
-		if r.path == nil || r.path.matches(path.Name, c.policy) && r.path.matches(path.Real, c.policy) {
+		if r.path == nil || r.path.matches(c.locate(path.Name)) && r.path.matches(c.locate(path.Real)) {
 			return r
 		}
 	}

@@ -15,7 +15,9 @@ type consideration struct {
 	index     *index
 	script    *bash.Script // of a command
 	spellings []spelling   // of all its parts
-	offered   *Rule        // counts as one more that allows; see minimal
+	touched   []Path // Paths and Tried
+	located   map[string]*located
+	offered   *Rule // counts as one more that allows; see minimal
 	// leads are where paths of a command lead, links followed; one that is not in
 	// it was not looked up.
 	leads map[string]string
@@ -33,6 +35,10 @@ type consideration struct {
 
 func (p *Policy) consider(r *Request) *consideration {
 	c := &consideration{policy: p, index: p.indexed(), Request: r, readOnly: r.ReadOnly}
+	c.touched = r.Paths
+	if len(r.Tried) > 0 {
+		c.touched = slices.Concat(r.Paths, r.Tried)
+	}
 	c.why = "no rule allows " + r.Tool
 	if r.HasCommand {
 		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
@@ -126,26 +132,26 @@ func (c *consideration) rulesAgainst() {
 
 // against looks whether a rule that denies or asks is about the call.
 func (c *consideration) against(r *Rule) {
-	if r.Behavior == Deny && c.deny != "" {
+	if r.Behavior == Deny && c.deny != "" || r.Behavior == Ask && c.ask != "" {
 		return // one is enough
 	}
 	hit, what := c.hit(r)
 	switch {
 	case hit == not:
 	case hit == certainly && r.Behavior == Deny:
-		c.say(Deny, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, what))
+		c.say(Deny, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, printable(what)))
 	case c.ask != "":
 	case hit == certainly:
-		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, what))
+		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, printable(what)))
 	default:
-		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, what))
+		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, printable(what)))
 	}
 }
 
 // hit says whether a rule that denies or asks is about the call, and what of it.
 func (c *consideration) hit(r *Rule) (certainty, string) {
 	switch {
-	case r.path != nil || contents[r.Tool] == ofPath:
+	case r.path != nil || r.kind == ofPath:
 		return c.hitPath(r)
 	case !r.names(c.Tool):
 		return not, ""
@@ -218,10 +224,10 @@ func (c *consideration) hitPath(r *Rule) (certainty, string) {
 	found, what := not, ""
 	see := func(hit certainty, name string) {
 		if hit > found {
-			found, what = hit, printable(name)
+			found, what = hit, name
 		}
 	}
-	for _, path := range slices.Concat(c.Paths, c.Tried) {
+	for _, path := range c.touched {
 		if r.binds(c.Tool, path.Write) {
 			see(c.hitOne(r, path), path.Name)
 		}
@@ -234,12 +240,25 @@ func (c *consideration) hitPath(r *Rule) (certainty, string) {
 
 func (c *consideration) hitOne(r *Rule, path Path) certainty {
 	switch {
-	case r.path.matches(path.Name, c.policy), path.Real != "" && r.path.matches(path.Real, c.policy):
+	case r.path.matches(c.locate(path.Name)), path.Real != "" && path.Real != path.Name && r.path.matches(c.locate(path.Real)):
 		return certainly
-	case path.Tree && !c.hidden(r) && (r.path.reaches(path.Name, c.policy) || path.Real != "" && r.path.reaches(path.Real, c.policy)):
+	case path.Tree && !c.hidden(r) && (r.path.reaches(c.locate(path.Name), c.policy) || path.Real != "" && r.path.reaches(c.locate(path.Real), c.policy)):
 		return maybe
 	}
 	return not
+}
+
+// locate prepares a path for patterns, once.
+func (c *consideration) locate(path string) *located {
+	l := c.located[path]
+	if l == nil {
+		if c.located == nil {
+			c.located = make(map[string]*located)
+		}
+		l = c.policy.locate(path)
+		c.located[path] = l
+	}
+	return l
 }
 
 // hidden reports whether what a rule is about is not there in the session, see
@@ -267,7 +286,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 			continue
 		}
 		for _, glob := range part.Globs {
-			if r.path.meets(glob, c.policy) {
+			if r.path.meets(c.locate(glob)) {
 				see(maybe, glob)
 			}
 		}
@@ -284,7 +303,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 			see(c.hitOne(r, Path{Name: path, Real: c.leads[path]}), path)
 		}
 		for _, glob := range redirect.Globs {
-			if r.path.meets(glob, c.policy) {
+			if r.path.meets(c.locate(glob)) {
 				see(maybe, glob)
 			}
 		}
@@ -300,7 +319,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 // checkSafety asks about what would change a protected path, or one whose name
 // another system reads differently.
 func (c *consideration) checkSafety() {
-	for _, path := range slices.Concat(c.Paths, c.Tried) {
+	for _, path := range c.touched {
 		if path.Write {
 			c.protect(path.Name)
 			c.protect(path.Real)

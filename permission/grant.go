@@ -67,7 +67,7 @@ func (p *pathPattern) literalPrefix(in *Policy) string {
 		return name
 	}
 	for _, part := range p.parts {
-		if strings.ContainsAny(part, `*?[{\`) {
+		if strings.ContainsAny(part, wildcards) {
 			break
 		}
 		name = filepath.Join(name, part)

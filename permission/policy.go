@@ -42,7 +42,7 @@ func (p *Policy) Check() error {
 	}
 	for _, r := range p.Rules {
 		for _, dir := range p.Exposed {
-			if r.Behavior == Deny && r.Tool == "Read" && r.path != nil && r.path.root != anywhere && (r.path.root != ofWorkspace || r.path.dir != "") && r.path.reaches(dir, p) {
+			if r.Behavior == Deny && r.Tool == "Read" && r.path != nil && r.path.root != anywhere && (r.path.root != ofWorkspace || r.path.dir != "") && r.path.reaches(p.locate(dir), p) {
 				return fmt.Errorf("the rule %s cannot be held: %s is exposed; do not expose it", r.named(), dir)
 			}
 		}
