@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +56,7 @@ type call struct {
 	tried    []permission.Path // by a run that was judged to be read-only
 	policy   *permission.Policy
 	sections []permission.Section // what the classifier has to show
+	inARow   int                  // denials, with this one
 
 	id     string // in the record; "" before the decision is on it
 	called *tools.Called
@@ -77,8 +77,8 @@ func (c *call) lookUp(context.Context) error {
 
 // Step 2.
 func (c *call) stopIfAborted(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	return nil
 }
@@ -177,11 +177,14 @@ func (c *call) resolvePermission(ctx context.Context) error {
 	if c.Decision.Behavior == permission.Ask {
 		c.ask(ctx)
 	}
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	if c.Decision.Behavior == permission.Allow {
 		c.Envelope = envelopeFor(c.Decision, c.tool, c.input)
+	}
+	if c.Decision.Behavior == permission.Deny {
+		c.inARow = c.root().Context.State.Denied(c.context.Agent.ID)
 	}
 	return c.recordDecision()
 }
@@ -210,8 +213,8 @@ func (c *call) hearClassifier(ctx context.Context) error {
 		return nil
 	}
 	v, err := c.verdict(ctx)
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	if err != nil {
 		v = &Verdict{Behavior: permission.Ask, Reason: fmt.Sprintf("the classifier failed: %v", err)}
@@ -254,7 +257,7 @@ func (c *call) ask(ctx context.Context) {
 	start := time.Now()
 	answer, err := c.Prompter.Ask(ctx, &permission.Prompt{
 		ID: c.Use.ID, Session: c.context.Session, Tool: c.Tool, Title: c.Title, Reason: d.Reason,
-		Sections: append(c.describe(), c.sections...), Rule: d.Rule,
+		Parts: c.parts(), Sections: append(c.describe(), c.sections...), Rule: d.Rule,
 		CanSave: d.Rule != "" && c.Save != nil,
 	})
 	c.Asked = time.Since(start)
@@ -298,47 +301,6 @@ func (c *call) keep(a permission.Answer) error {
 	return nil
 }
 
-// describe is what a prompt shows of the input.
-func (c *call) describe() []permission.Section {
-	if command, ok := c.tool.Command(c.input); ok {
-		return []permission.Section{{Title: "command", Text: command}}
-	}
-	return describeInput(c.input)
-}
-
-// describeInput shows an input as people read it: a text of several lines as such,
-// the rest as JSON. An empty line at its end says that a text ends with a newline.
-func describeInput(input any) []permission.Section {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(input); err != nil {
-		return nil
-	}
-	fields, texts := []string{}, []permission.Section{}
-	d := json.NewDecoder(bytes.NewReader(text.Bytes()))
-	_, err := d.Token() // the brace
-	for err == nil && d.More() {
-		var name json.Token
-		var value json.RawMessage
-		if name, err = d.Token(); err != nil {
-			break
-		}
-		err = d.Decode(&value)
-		var lines string
-		if json.Unmarshal(value, &lines) == nil && strings.Contains(lines, "\n") {
-			texts = append(texts, permission.Section{Title: fmt.Sprint(name), Text: lines + "\n"})
-			continue
-		}
-		fields = append(fields, fmt.Sprintf("  %q: %s", name, value))
-	}
-	if err != nil { // no object: all of it is shown as it is
-		return []permission.Section{{Title: "input", Text: text.String()}}
-	}
-	rest := permission.Section{Title: "input", Text: "{\n" + strings.Join(fields, ",\n") + "\n}"}
-	return append([]permission.Section{rest}, texts...)
-}
-
 // Step 9.
 func (c *call) handleDenial(ctx context.Context) error {
 	if c.Decision.Behavior == permission.Allow {
@@ -347,7 +309,7 @@ func (c *call) handleDenial(ctx context.Context) error {
 	if c.Hooks != nil {
 		c.Hooks.PermissionDenied(ctx, c.hookCall(), c.Decision)
 	}
-	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason}
+	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason, InARow: c.inARow}
 }
 
 // Step 10. The call gets the input as it was sent, and is held to what was
@@ -445,6 +407,9 @@ func (c *call) closeRecord(ctx context.Context) error {
 		c.tellBox()
 	}
 	err := c.recordResult(ctx)
+	if c.leave != nil && !c.IsError {
+		c.root().Context.State.Succeeded(c.context.Agent.ID)
+	}
 	if c.leave != nil {
 		c.leave(c.modify)
 	}
