@@ -66,6 +66,7 @@ func (p *Policy) consider(r *Request) *consideration {
 	}
 	if len(r.Tried) > 0 {
 		c.readOnly, c.inspects, c.unread = false, false, ""
+		c.chain = append(c.chain, Step{Layer: "misjudged", Rule: printable(r.Tried[0].Name), Answer: "not read-only"})
 	}
 	c.followLinks()
 	if r.Hook.Answer != "" {

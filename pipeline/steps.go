@@ -169,7 +169,9 @@ func (c *call) hookCall() *HookCall {
 
 // Step 8. The decision is on record before anything is done by it; of a call
 // that can change something it is on disk.
-func (c *call) resolvePermission(ctx context.Context) error {
+func (c *call) resolvePermission(ctx context.Context) error { return c.decide(ctx) }
+
+func (c *call) decide(ctx context.Context) error {
 	c.Decision = c.policy.Resolve(*c.request(ctx))
 	if err := c.hearClassifier(ctx); err != nil {
 		return err
@@ -314,7 +316,24 @@ func (c *call) handleDenial(ctx context.Context) error {
 
 // Step 10. The call gets the input as it was sent, and is held to what was
 // judged: by the envelope, and by opening the paths that were judged.
-func (c *call) runCall(ctx context.Context) (err error) {
+//
+// One that was judged to be read-only and tries to write is judged again.
+func (c *call) runCall(ctx context.Context) error {
+	err := c.runOnce(ctx)
+	if c.leave == nil {
+		return err
+	}
+	tried := c.misjudged()
+	if recordErr := c.recordAttempts(len(tried) > 0); recordErr != nil {
+		return recordErr
+	}
+	if len(tried) == 0 || ctx.Err() != nil {
+		return err
+	}
+	return c.judgeAgain(ctx, tried)
+}
+
+func (c *call) runOnce(ctx context.Context) (err error) {
 	if c.leave, err = c.enter(ctx, c.tool.ConcurrencySafe(c.input)); err != nil {
 		return err
 	}
