@@ -215,11 +215,19 @@ func (p *Policy) edits(r *Request, c *consideration) bool {
 		paths = c.lead(names)
 	}
 	for _, path := range paths {
-		name, in := below(p.Workspace, path.Name)
-		real, realIn := below(p.Workspace, path.Real)
-		if !path.Write || !in || !realIn || name == "" || real == "" || p.protects(path.Real) {
+		if !path.Write || !p.within(path.Name) || !p.within(path.Real) || p.protects(path.Real) {
 			return false
 		}
 	}
 	return len(paths) > 0
+}
+
+// within reports whether a path lies in the workspace, or in a directory that is
+// exposed beside it.
+func (p *Policy) within(path string) bool {
+	in := func(dir string) bool {
+		rel, ok := below(dir, path)
+		return ok && rel != ""
+	}
+	return in(p.Workspace) || slices.ContainsFunc(p.Exposed, in)
 }

@@ -101,3 +101,22 @@ func TestClassifiable(t *testing.T) {
 		}
 	}
 }
+
+// A directory that the session shows beside the workspace is changed like it, where
+// it can be; what lies beside is not.
+func TestExposedCountsAsTheWorkspace(t *testing.T) {
+	for path, want := range map[string]Behavior{"/tools/x": Allow, "/tools": Ask, "/tools-evil/x": Ask, "/other/x": Ask} {
+		c := of(t, "acceptEdits :: Write "+path)
+		p := c.policy(t)
+		p.Exposed = []string{"/tools"}
+		if d := p.Resolve(c.request()); d.Behavior != want {
+			t.Errorf("%s: %s: %s", path, d.Behavior, d.Reason)
+		}
+	}
+	c := of(t, "acceptEdits :: Bash touch /tools/x a")
+	p := c.policy(t)
+	p.Exposed = []string{"/tools"}
+	if d := p.Resolve(c.request()); d.Behavior != Allow || !cmp.Equal(d.Grant.Writable, []string{"/w", "/tools"}) {
+		t.Errorf("%s: %s: %v", d.Behavior, d.Reason, d.Grant)
+	}
+}
