@@ -134,6 +134,8 @@ type Prompt struct {
 	Tool    string
 	Title   string // what would be done, in a line
 	Reason  string // why it is asked
+	// Parts are what is known of a command, part by part; nil of other calls.
+	Parts []PromptPart
 	// Sections show what there is to see: rendered, in the order of importance.
 	Sections []Section
 	// Rule is what "yes, for this session" would allow; "" when that is not
@@ -141,12 +143,17 @@ type Prompt struct {
 	Rule string
 	// CanSave says that Rule can be kept beyond the session: see [Answer].Save.
 	CanSave bool
+	// Agents are the names of the sub-agents that the question came up through,
+	// the one that makes the call first; none for a call of the agent itself.
+	Agents []string
 }
 
 // A Section is a part of a prompt.
 type Section struct {
 	Title string `json:"title"`
 	Text  string `json:"text"`
+	// Diff says that the text is one: its lines begin with a blank, + or -.
+	Diff bool `json:"diff,omitempty"`
 }
 
 // An Answer is what a person said.

@@ -24,6 +24,8 @@ type box struct {
 	bytes       int64
 	background  int
 	quarantined []string
+	attempts    []sandbox.Attempt
+	dropped     int // attempts that were not kept
 }
 
 // Call implements [tools.Box].
@@ -35,6 +37,8 @@ func (b *box) Call(ctx context.Context, function string, input []byte, progress 
 	b.bytes += int64(len(got.Data))
 	b.background += got.Background
 	b.quarantined = append(b.quarantined, got.Quarantined...)
+	b.attempts = append(b.attempts, got.Attempts...)
+	b.dropped += got.AttemptsDropped
 	return got.Data, err
 }
 
@@ -91,7 +95,7 @@ func (c *call) whereLead(ctx context.Context, names []string) ([]string, error) 
 
 // recordDecision writes what was decided.
 func (c *call) recordDecision() error {
-	d := &audit.Decision{Behavior: string(c.Decision.Behavior), Reason: c.Decision.Reason}
+	d := &audit.Decision{Behavior: string(c.Decision.Behavior), Reason: c.Decision.Reason, Denials: c.inARow}
 	for _, s := range c.Decision.Chain {
 		d.Chain = append(d.Chain, audit.Step(s))
 	}
@@ -106,7 +110,7 @@ func (c *call) recordDecision() error {
 
 // record writes a decision with the input that it is about.
 func (c *call) record(r audit.Record, durable bool) error {
-	r.Call, r.Parent, r.Use, r.Principal = rand.Text(), c.context.Agent.Parent, c.Use.ID, c.Use.By
+	r.Call, r.Parent, r.Use, r.Principal = rand.Text(), c.context.Agent.Parent, c.Use.ID, c.principal()
 	if err := r.SetInput(valid(c.Use.Input)); err != nil {
 		return err
 	}
@@ -120,6 +124,20 @@ func (c *call) record(r audit.Record, durable bool) error {
 	}
 	c.id = r.Call
 	return nil
+}
+
+// principal is who makes the call; nil is whoever opened the session.
+func (c *call) principal() *audit.Principal {
+	id := c.context.Agent.ID
+	if id == "" {
+		return c.Use.By
+	}
+	by := Self()
+	if c.Use.By != nil {
+		*by = *c.Use.By
+	}
+	by.Agent = id
+	return by
 }
 
 // valid is an input as JSON, whatever it is.
@@ -161,5 +179,5 @@ func (c *call) recordResult(ctx context.Context) error {
 	if c.Envelope != nil && c.Envelope.Box == sandbox.Hand {
 		c.place.addChanges(ctx, r)
 	}
-	return c.place.record(audit.Record{Kind: audit.KindResult, Call: c.id, Tool: c.Tool, Principal: c.Use.By, Result: r}, false)
+	return c.place.record(audit.Record{Kind: audit.KindResult, Call: c.id, Tool: c.Tool, Principal: c.principal(), Result: r}, false)
 }

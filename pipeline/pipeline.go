@@ -71,10 +71,36 @@ func (o *Outcome) Text() string {
 type DeniedError struct {
 	Tool   string
 	Reason string
+	// InARow is how many calls of the agent were denied up to this one, without
+	// one between them that was carried out.
+	InARow int
 }
 
 func (e *DeniedError) Error() string {
-	return fmt.Sprintf("permission to use %s was denied: %s", e.Tool, e.Reason)
+	text := fmt.Sprintf("permission to use %s was denied: %s", e.Tool, e.Reason)
+	if e.InARow >= manyDenials {
+		text += fmt.Sprintf("; this is the %s denial in a row: ask what to do instead", ordinal(e.InARow))
+	}
+	return text
+}
+
+// manyDenials is from how many denials in a row on the model is told so.
+const manyDenials = 3
+
+// ordinal is a number as in "the 3rd".
+func ordinal(n int) string {
+	ending := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return fmt.Sprint(n, ending)
 }
 
 // ErrAborted is the error of a call that was stopped before it ran.
@@ -106,6 +132,10 @@ type Pipeline struct {
 	Progress func(u Use, progress json.RawMessage)
 
 	place place
+
+	// Of a sub-agent, the pipeline of the agent above and its context; see Child.
+	parent *Pipeline
+	above  context.Context
 
 	mu     sync.Mutex
 	policy *permission.Policy
@@ -163,21 +193,26 @@ func (p *Pipeline) Policy() *permission.Policy {
 	return p.policy
 }
 
-// addRule adds what a person has allowed for the rest of the session.
+// addRule adds what a person has allowed for the rest of the session: to this
+// agent, and to those above it.
 func (p *Pipeline) addRule(text string) error {
 	rule, err := permission.ParseRule(text, permission.Allow, permission.FromSession)
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.policy = p.policy.With(rule)
+	for ; p != nil; p = p.parent {
+		p.mu.Lock()
+		p.policy = p.policy.With(rule)
+		p.mu.Unlock()
+	}
 	return nil
 }
 
 // Run carries a use of a tool through the steps. What went wrong is in the
 // outcome, for the model as well.
 func (p *Pipeline) Run(ctx context.Context, u Use) *Outcome {
+	ctx, end := p.bound(ctx)
+	defer end()
 	c := &call{Pipeline: p, Outcome: Outcome{Use: u}, context: p.Context, started: time.Now()}
 	c.Messages = p.takeOpening()
 	for _, s := range steps {
@@ -206,7 +241,7 @@ func (p *Pipeline) enter(ctx context.Context, safe bool) (leave func(modify func
 		n = 1
 	}
 	if err := p.turns.Acquire(ctx, n); err != nil {
-		return nil, ErrAborted
+		return nil, p.aborted(ctx)
 	}
 	p.batch.mu.Lock()
 	defer p.batch.mu.Unlock()

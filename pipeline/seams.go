@@ -60,9 +60,10 @@ type HookAnswer struct {
 
 // A Classifier forms an opinion of a call while hooks run.
 type Classifier interface {
-	// Start begins, and returns what waits for the verdict. A verdict never
-	// allows: it is shown to whoever is asked, and one that denies makes a call
-	// that would be allowed by the mode alone be asked about.
+	// Start begins, and returns what waits for the verdict. It is shown to whoever
+	// is asked. An objection makes a call that would be allowed by the mode alone be
+	// asked about; an approval allows, in the mode auto, what would be asked about
+	// only because no rule allows it. It never beats a rule, a hook or a person.
 	Start(ctx context.Context, c *ClassifierCall) (wait func(context.Context) (*Verdict, error))
 }
 
@@ -74,7 +75,7 @@ type ClassifierCall struct {
 
 // A Verdict is what the classifier found.
 type Verdict struct {
-	Behavior permission.Behavior // Ask or Deny: it has an objection
+	Behavior permission.Behavior // Allow, or an objection: Ask or Deny
 	Reason   string
 	Sections []permission.Section // what there is to show
 }

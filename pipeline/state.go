@@ -27,8 +27,22 @@ const mostState = 4 << 20
 // loadState returns what the session's calls so far have left. A state that
 // cannot be read is as good as none: files must then be read again.
 func (s *Session) loadState() (*tools.State, error) {
-	fresh := tools.NewState(s.Workspace)
-	f, err := os.Open(filepath.Join(s.Dir(), stateFile))
+	return loadState(s.Dir(), s.Workspace)
+}
+
+// Denials are how often calls in a session were denied, by the IDs of sub-agents
+// and "" for the agent itself, as far as that was kept.
+func Denials(s *sandbox.Stored) (map[string]tools.Denials, error) {
+	state, err := loadState(s.Dir(), s.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return state.Denials(), nil
+}
+
+func loadState(dir, workspace string) (*tools.State, error) {
+	fresh := tools.NewState(workspace)
+	f, err := os.Open(filepath.Join(dir, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fresh, nil
 	}
@@ -40,7 +54,7 @@ func (s *Session) loadState() (*tools.State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the state of the last calls: %w", err)
 	}
-	state := tools.NewState(s.Workspace)
+	state := tools.NewState(workspace)
 	if json.Unmarshal(data, state) != nil || !filepath.IsAbs(state.Dir()) {
 		return fresh, nil
 	}

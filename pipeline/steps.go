@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +56,7 @@ type call struct {
 	tried    []permission.Path // by a run that was judged to be read-only
 	policy   *permission.Policy
 	sections []permission.Section // what the classifier has to show
+	inARow   int                  // denials, with this one
 
 	id     string // in the record; "" before the decision is on it
 	called *tools.Called
@@ -77,8 +77,8 @@ func (c *call) lookUp(context.Context) error {
 
 // Step 2.
 func (c *call) stopIfAborted(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	return nil
 }
@@ -150,7 +150,9 @@ func (c *call) preToolUse(ctx context.Context) error {
 
 // Step 8. The decision is on record before anything is done by it; of a call
 // that can change something it is on disk.
-func (c *call) resolvePermission(ctx context.Context) error {
+func (c *call) resolvePermission(ctx context.Context) error { return c.decide(ctx) }
+
+func (c *call) decide(ctx context.Context) error {
 	c.Decision = c.policy.Resolve(*c.request(ctx))
 	if err := c.hearClassifier(ctx); err != nil {
 		return err
@@ -163,11 +165,14 @@ func (c *call) resolvePermission(ctx context.Context) error {
 	if c.Decision.Behavior == permission.Ask {
 		c.ask(ctx)
 	}
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	if c.Decision.Behavior == permission.Allow {
 		c.Envelope = envelopeFor(c.Decision, c.tool, c.input)
+	}
+	if c.Decision.Behavior == permission.Deny {
+		c.inARow = c.root().Context.State.Denied(c.context.Agent.ID)
 	}
 	return c.recordDecision()
 }
@@ -189,14 +194,15 @@ func (c *call) request(ctx context.Context) *permission.Request {
 }
 
 // hearClassifier waits for a verdict, if one was begun and matters: an objection
-// makes a call be asked about that no person and no rule has allowed.
+// makes a call be asked about that no person and no rule has allowed, and an
+// approval answers what it may answer ([permission.Decision].Classifiable).
 func (c *call) hearClassifier(ctx context.Context) error {
 	if c.verdict == nil || c.Decision.Behavior == permission.Deny {
 		return nil
 	}
 	v, err := c.verdict(ctx)
-	if ctx.Err() != nil {
-		return ErrAborted
+	if err := c.aborted(ctx); err != nil {
+		return err
 	}
 	if err != nil {
 		v = &Verdict{Behavior: permission.Ask, Reason: fmt.Sprintf("the classifier failed: %v", err)}
@@ -207,7 +213,12 @@ func (c *call) hearClassifier(ctx context.Context) error {
 	chain := c.Decision.Chain
 	c.Decision.Chain = append(chain, permission.Step{Layer: "classifier", Rule: v.Reason, Answer: string(v.Behavior)})
 	c.sections = v.Sections
-	if c.Decision.Behavior == permission.Allow && chain[len(chain)-1].Layer == "mode" {
+	switch {
+	case v.Behavior == permission.Allow:
+		if c.Decision.Classifiable {
+			c.Decision.Behavior, c.Decision.Reason = permission.Allow, v.Reason
+		}
+	case c.Decision.Behavior == permission.Allow && chain[len(chain)-1].Layer == "mode":
 		c.Decision.Behavior, c.Decision.Reason = permission.Ask, v.Reason
 	}
 	return nil
@@ -234,7 +245,7 @@ func (c *call) ask(ctx context.Context) {
 	start := time.Now()
 	answer, err := c.Prompter.Ask(ctx, &permission.Prompt{
 		ID: c.Use.ID, Session: c.context.Session, Tool: c.Tool, Title: c.Title, Reason: d.Reason,
-		Sections: append(c.describe(), c.sections...), Rule: d.Rule,
+		Parts: c.parts(), Sections: append(c.describe(), c.sections...), Rule: d.Rule,
 		CanSave: d.Rule != "" && c.Save != nil,
 	})
 	c.Asked = time.Since(start)
@@ -278,47 +289,6 @@ func (c *call) keep(a permission.Answer) error {
 	return nil
 }
 
-// describe is what a prompt shows of the input.
-func (c *call) describe() []permission.Section {
-	if command, ok := c.tool.Command(c.input); ok {
-		return []permission.Section{{Title: "command", Text: command}}
-	}
-	return describeInput(c.input)
-}
-
-// describeInput shows an input as people read it: a text of several lines as such,
-// the rest as JSON. An empty line at its end says that a text ends with a newline.
-func describeInput(input any) []permission.Section {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(input); err != nil {
-		return nil
-	}
-	fields, texts := []string{}, []permission.Section{}
-	d := json.NewDecoder(bytes.NewReader(text.Bytes()))
-	_, err := d.Token() // the brace
-	for err == nil && d.More() {
-		var name json.Token
-		var value json.RawMessage
-		if name, err = d.Token(); err != nil {
-			break
-		}
-		err = d.Decode(&value)
-		var lines string
-		if json.Unmarshal(value, &lines) == nil && strings.Contains(lines, "\n") {
-			texts = append(texts, permission.Section{Title: fmt.Sprint(name), Text: lines + "\n"})
-			continue
-		}
-		fields = append(fields, fmt.Sprintf("  %q: %s", name, value))
-	}
-	if err != nil { // no object: all of it is shown as it is
-		return []permission.Section{{Title: "input", Text: text.String()}}
-	}
-	rest := permission.Section{Title: "input", Text: "{\n" + strings.Join(fields, ",\n") + "\n}"}
-	return append([]permission.Section{rest}, texts...)
-}
-
 // Step 9.
 func (c *call) handleDenial(ctx context.Context) error {
 	if c.Decision.Behavior == permission.Allow {
@@ -328,12 +298,29 @@ func (c *call) handleDenial(ctx context.Context) error {
 		answer, err := c.Hooks.PermissionDenied(ctx, c.hookCall(ctx), c.Decision)
 		c.heard(answer, err)
 	}
-	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason}
+	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason, InARow: c.inARow}
 }
 
 // Step 10. The call gets the input as it was sent, and is held to what was
 // judged: by the envelope, and by opening the paths that were judged.
-func (c *call) runCall(ctx context.Context) (err error) {
+//
+// One that was judged to be read-only and tries to write is judged again.
+func (c *call) runCall(ctx context.Context) error {
+	err := c.runOnce(ctx)
+	if c.leave == nil {
+		return err
+	}
+	tried := c.misjudged()
+	if recordErr := c.recordAttempts(len(tried) > 0); recordErr != nil {
+		return recordErr
+	}
+	if len(tried) == 0 || ctx.Err() != nil {
+		return err
+	}
+	return c.judgeAgain(ctx, tried)
+}
+
+func (c *call) runOnce(ctx context.Context) (err error) {
 	if c.leave, err = c.enter(ctx, c.tool.ConcurrencySafe(c.input)); err != nil {
 		return err
 	}
@@ -423,6 +410,9 @@ func (c *call) closeRecord(ctx context.Context) error {
 		c.tellBox()
 	}
 	err := c.recordResult(ctx)
+	if c.leave != nil && !c.IsError {
+		c.root().Context.State.Succeeded(c.context.Agent.ID)
+	}
 	if c.leave != nil {
 		c.leave(c.modify)
 	}

@@ -128,6 +128,8 @@ type State struct {
 	dir   string
 	reads map[string]*list.Element
 	order *list.List // of *read, the newest first
+	// denials are counted per agent: see Denied.
+	denials map[string]Denials
 }
 
 // read is a file as it was last seen by the agent.
@@ -142,7 +144,7 @@ const mostReads = 1000
 // NewState is the state of an agent that has done nothing, in a working
 // directory.
 func NewState(dir string) *State {
-	return &State{dir: dir, reads: make(map[string]*list.Element), order: list.New()}
+	return &State{dir: dir, reads: make(map[string]*list.Element), order: list.New(), denials: make(map[string]Denials)}
 }
 
 // Dir is the working directory of shell commands.
@@ -191,15 +193,16 @@ func (s *State) Seen(path string) (hash string, ok bool) {
 
 // stateJSON is how a state is kept.
 type stateJSON struct {
-	Dir   string `json:"dir"`
-	Reads []read `json:"reads,omitempty"` // the oldest first
+	Dir     string             `json:"dir"`
+	Reads   []read             `json:"reads,omitempty"` // the oldest first
+	Denials map[string]Denials `json:"denials,omitempty"`
 }
 
 // MarshalJSON makes a State something that can be kept.
 func (s *State) MarshalJSON() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := stateJSON{Dir: s.dir}
+	kept := stateJSON{Dir: s.dir, Denials: s.denials}
 	for e := s.order.Back(); e != nil; e = e.Prev() {
 		kept.Reads = append(kept.Reads, *e.Value.(*read))
 	}
@@ -216,8 +219,14 @@ func (s *State) UnmarshalJSON(data []byte) error {
 	for _, r := range kept.Reads {
 		fresh.Saw(r.Path, r.Hash)
 	}
+	for agent, d := range kept.Denials {
+		if d.InARow < 0 || d.InARow > d.Total || d.Total > mostDenials || len(agent) > longestAgent {
+			continue
+		}
+		fresh.setDenials(agent, d)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dir, s.reads, s.order = fresh.dir, fresh.reads, fresh.order
+	s.dir, s.reads, s.order, s.denials = fresh.dir, fresh.reads, fresh.order, fresh.denials
 	return nil
 }

@@ -65,6 +65,9 @@ type Definition[In, Out, Progress any] struct {
 
 	// Title says in a few words what a call does, for people; nil: its name.
 	Title func(In) string
+	// Diff shows what a call would change, as far as its input says: a diff whose
+	// lines begin with a blank, + or -; nil, or "": that is not known.
+	Diff func(In) string
 	// Call does it. An error is told to the model, so it says what to do.
 	Call func(ctx context.Context, c *Context, in In, progress func(Progress)) (*Result[Out], error)
 	// Render is how the data reads to the model.
@@ -179,6 +182,7 @@ type Tool struct {
 	ClassifierInput func(in any) string
 	Timeout         func(in any) time.Duration
 	Title           func(in any) string
+	Diff            func(in any) string
 	// Call runs the tool. Progress comes as JSON.
 	Call func(ctx context.Context, c *Context, in any, progress func(json.RawMessage)) (*Called, error)
 
@@ -282,6 +286,12 @@ func Define[In, Out, Progress any](d Definition[In, Out, Progress]) *Tool {
 			return d.Name
 		}
 		return d.Title(in.(In))
+	}
+	t.Diff = func(in any) string {
+		if d.Diff == nil {
+			return ""
+		}
+		return d.Diff(in.(In))
 	}
 	t.Call = func(ctx context.Context, c *Context, in any, progress func(json.RawMessage)) (*Called, error) {
 		r, err := d.Call(ctx, c, in.(In), func(p Progress) {

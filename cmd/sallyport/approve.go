@@ -102,25 +102,28 @@ type sessionQuestion struct {
 
 // questionInfo is what is printed of a question: all of it.
 type questionInfo struct {
-	ID        string               `json:"id"`
-	Session   string               `json:"session"`
-	Workspace string               `json:"workspace"`
-	Call      string               `json:"call"`
-	Tool      string               `json:"tool"`
-	Title     string               `json:"title"`
-	Reason    string               `json:"reason"`
-	Sections  []permission.Section `json:"sections"`
-	Rule      string               `json:"rule"` // what --session-rule would allow; "" for nothing
-	Asked     time.Time            `json:"asked"`
-	Expires   time.Time            `json:"expires"`
-	PID       int                  `json:"pid"`
+	ID        string                  `json:"id"`
+	Session   string                  `json:"session"`
+	Workspace string                  `json:"workspace"`
+	Call      string                  `json:"call"`
+	Tool      string                  `json:"tool"`
+	Title     string                  `json:"title"`
+	Reason    string                  `json:"reason"`
+	Agents    []string                `json:"agents,omitempty"` // the sub-agents that it came up through
+	Parts     []permission.PromptPart `json:"parts"`
+	Sections  []permission.Section    `json:"sections"`
+	Rule      string                  `json:"rule"` // what --session-rule would allow; "" for nothing
+	Asked     time.Time               `json:"asked"`
+	Expires   time.Time               `json:"expires"`
+	PID       int                     `json:"pid"`
 }
 
 func (q *sessionQuestion) info() questionInfo {
 	p := &q.Prompt
 	return questionInfo{
 		ID: q.ID, Session: q.session.Name, Workspace: q.session.Workspace, Call: p.ID, Tool: p.Tool, Title: p.Title,
-		Reason: p.Reason, Sections: append([]permission.Section{}, p.Sections...), Rule: p.Rule,
+		Reason: p.Reason, Agents: p.Agents, Parts: append([]permission.PromptPart{}, p.Parts...),
+		Sections: append([]permission.Section{}, p.Sections...), Rule: p.Rule,
 		Asked: q.Asked, Expires: q.Expires, PID: q.PID,
 	}
 }

@@ -86,6 +86,15 @@ func showPrompt(f *os.File, p *permission.Prompt) {
 	if p.Reason != "" {
 		line("  why it is asked: ", printed(p.Reason))
 	}
+	if by := p.AskedBy(); by != "" {
+		line("  asked by ", printed(by))
+	}
+	if len(p.Parts) > 0 {
+		line("  ", "what is known of it:")
+	}
+	for i := range p.Parts {
+		line(bar, printed(p.Parts[i].String()))
+	}
 	for _, s := range p.Sections {
 		if s.Title != "" {
 			line("  ", printed(s.Title)+":")

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
@@ -169,6 +171,10 @@ func showSession(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	denials, err := pipeline.Denials(s)
+	if err != nil {
+		return err
+	}
 	if c.Bool("json") {
 		return printJSON(struct {
 			sessionInfo
@@ -177,7 +183,9 @@ func showSession(c *cli.Context) error {
 			Denied    []string          `json:"denied,omitempty"`
 			ReadOnly  []string          `json:"read_only,omitempty"`
 			Usage     sandbox.Usage     `json:"usage"`
-		}{info, s.Dir(), s.Expose, s.Denied, s.ReadOnly, usage})
+			// Denials are of calls, by sub-agent; "" is the agent itself.
+			Denials map[string]tools.Denials `json:"denials,omitempty"`
+		}{info, s.Dir(), s.Expose, s.Denied, s.ReadOnly, usage, denials})
 	}
 	w := tabwriter.NewWriter(os.Stdout, 0, 8, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -218,6 +226,13 @@ func showSession(c *cli.Context) error {
 	}
 	for _, path := range s.ReadOnly {
 		row("read-only", "%s", path)
+	}
+	for _, agent := range slices.Sorted(maps.Keys(denials)) {
+		who := ""
+		if agent != "" {
+			who = " of agent " + agent
+		}
+		row("calls denied", "%d%s, %d of them since the last that was carried out", denials[agent].Total, who, denials[agent].InARow)
 	}
 	row("directory", "%s", s.Dir())
 	return w.Flush()

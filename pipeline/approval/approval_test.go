@@ -36,7 +36,9 @@ func TestMain(m *testing.M) {
 func prompt() *permission.Prompt {
 	return &permission.Prompt{
 		ID: "toolu_1", Session: "work", Tool: "Bash", Title: "run make", Reason: "no rule allows it",
-		Sections: []permission.Section{{Title: "command", Text: "make\n\ttest \u00fc <&> \x1b[2J"}, {Title: "effects", Text: "+1"}},
+		Parts:    []permission.PromptPart{{Text: "make", Kind: "executes-other", Note: "not known: \u202e"}, {Text: "rm x", Kind: "write", Note: "writes x", Depth: 1}},
+		Sections: []permission.Section{{Title: "command", Text: "make\n\ttest \u00fc <&> \x1b[2J"}, {Title: "effects", Text: "+1", Diff: true}},
+		Agents:   []string{"reviewer", "lead"},
 		Rule:     "Bash(make *)", CanSave: true,
 	}
 }
@@ -506,6 +508,17 @@ func TestLongPrompts(t *testing.T) {
 	if len(b.Sections) != mostSections || !strings.HasPrefix(b.Sections[mostSections-1].Title, "6 more") {
 		t.Errorf("%d, %q", len(b.Sections), b.Sections[len(b.Sections)-1].Title)
 	}
+	p = &permission.Prompt{Tool: "Bash", Parts: make([]permission.PromptPart, mostParts+5), Agents: make([]string, mostAgents+1)}
+	p.Parts[0] = permission.PromptPart{Text: strings.Repeat("x", mostPart+1), Kind: "\xff", Note: strings.Repeat("y", 2*mostPart), Depth: 1 << 30}
+	p.Parts[1].Depth, p.Agents[0] = -1, strings.Repeat("z", mostLine)
+	b = Bounded(p)
+	if first := b.Parts[0]; !strings.HasPrefix(first.Text, "xxx") || len(first.Text) > mostPart+100 || len(first.Note) > mostPart+100 ||
+		first.Kind != `\xff` || first.Depth != mostDepth || b.Parts[1].Depth != 0 || len(b.Agents[0]) > mostPart+100 {
+		t.Errorf("%+v, %d", b.Parts[:2], len(b.Agents[0]))
+	}
+	if len(b.Parts) != mostParts || !strings.HasPrefix(b.Parts[mostParts-1].Note, "6 more") || len(b.Agents) != mostAgents || b.Agents[mostAgents-1] != "2 more" {
+		t.Errorf("%d, %d, %q", len(b.Parts), len(b.Agents), b.Agents[len(b.Agents)-1])
+	}
 }
 
 // A crash can leave anything: none of it is listed, answered or followed.
@@ -524,6 +537,8 @@ func TestHostileQuestions(t *testing.T) {
 		"of another ID":    write(strings.Replace(good, "abcdef", "abcdeg", 1)),
 		"without a time":   write(strings.Replace(good, "2999", "0001", 1)),
 		"of no process":    write(strings.Replace(good, `"pid":1`, `"pid":0`, 1)),
+		"a part too deep":  write(strings.Replace(good, `"pid":1`, `"pid":1,"parts":[{"depth":9}]`, 1)),
+		"too many agents":  write(strings.Replace(good, `"pid":1`, `"pid":1,"agents":[""`+strings.Repeat(`,""`, mostAgents)+`]`, 1)),
 		"no JSON":          write("\x00\xff"),
 		"far too large":    func(p string) error { return errors.Join(write(good)(p), os.Truncate(p, 1<<40)) },
 		"symlink":          func(p string) error { return os.Symlink(secret, p) },

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -29,7 +30,11 @@ const (
 	mostText     = 1 << 20  // of all sections
 	mostLine     = 16 << 10 // of any other text of a question
 	mostSections = 64       // sections
-	mostAsk      = 8 << 20
+	mostParts    = 200      // parts of a command
+	mostPart     = 1 << 10  // of each text of a part, and of an agent's name
+	mostDepth    = 8
+	mostAgents   = 32 // sub-agents that a question came up through
+	mostAsk      = 12 << 20
 	mostWhy      = 4 << 10
 	mostAnswer   = 64 << 10
 	mostNames    = 4096 // names in the directory
@@ -143,18 +148,20 @@ func readAll(f *os.File, most int) ([]byte, error) {
 
 // question is a question's file.
 type question struct {
-	ID       string               `json:"id"`
-	Call     string               `json:"call,omitempty"`
-	Session  string               `json:"session,omitempty"`
-	Tool     string               `json:"tool"`
-	Title    string               `json:"title,omitempty"`
-	Reason   string               `json:"reason,omitempty"`
-	Sections []permission.Section `json:"sections,omitempty"`
-	Rule     string               `json:"rule,omitempty"`
-	CanSave  bool                 `json:"can_save,omitempty"`
-	Asked    time.Time            `json:"asked"`
-	Expires  time.Time            `json:"expires"`
-	PID      int                  `json:"pid"`
+	ID       string                  `json:"id"`
+	Call     string                  `json:"call,omitempty"`
+	Session  string                  `json:"session,omitempty"`
+	Tool     string                  `json:"tool"`
+	Title    string                  `json:"title,omitempty"`
+	Reason   string                  `json:"reason,omitempty"`
+	Parts    []permission.PromptPart `json:"parts,omitempty"`
+	Sections []permission.Section    `json:"sections,omitempty"`
+	Agents   []string                `json:"agents,omitempty"`
+	Rule     string                  `json:"rule,omitempty"`
+	CanSave  bool                    `json:"can_save,omitempty"`
+	Asked    time.Time               `json:"asked"`
+	Expires  time.Time               `json:"expires"`
+	PID      int                     `json:"pid"`
 }
 
 // Bounded is a prompt that can be written, read again and shown: text, and not
@@ -168,13 +175,29 @@ func Bounded(p *permission.Prompt) permission.Prompt {
 	if len(p.Rule) <= mostLine && utf8.ValidString(p.Rule) {
 		b.Rule, b.CanSave = p.Rule, p.CanSave && p.Rule != ""
 	}
+	for i, part := range p.Parts {
+		if i == mostParts-1 && len(p.Parts) > mostParts {
+			b.Parts = append(b.Parts, permission.PromptPart{Kind: "unknown", Note: fmt.Sprintf("%d more parts are not shown: it is too much", len(p.Parts)-i)})
+			break
+		}
+		b.Parts = append(b.Parts, permission.PromptPart{
+			Text: short(part.Text, mostPart), Kind: short(part.Kind, mostPart), Note: short(part.Note, mostPart), Depth: min(max(part.Depth, 0), mostDepth),
+		})
+	}
+	for i, name := range p.Agents {
+		if i == mostAgents-1 && len(p.Agents) > mostAgents {
+			b.Agents = append(b.Agents, fmt.Sprintf("%d more", len(p.Agents)-i))
+			break
+		}
+		b.Agents = append(b.Agents, short(name, mostPart))
+	}
 	room := mostText
 	for i, s := range p.Sections {
 		if i == mostSections-1 && len(p.Sections) > mostSections || room == 0 {
 			b.Sections = append(b.Sections, permission.Section{Title: fmt.Sprintf("%d more sections are not shown: it is too much", len(p.Sections)-i)})
 			break
 		}
-		s = permission.Section{Title: short(s.Title, mostLine), Text: short(s.Text, room)}
+		s = permission.Section{Title: short(s.Title, mostLine), Text: short(s.Text, room), Diff: s.Diff}
 		room -= min(room, len(s.Text))
 		b.Sections = append(b.Sections, s)
 	}
@@ -206,7 +229,7 @@ func encode(w *Waiting) ([]byte, error) {
 	p := &w.Prompt
 	data, err := json.Marshal(question{
 		ID: w.ID, Call: p.ID, Session: p.Session, Tool: p.Tool, Title: p.Title, Reason: p.Reason,
-		Sections: p.Sections, Rule: p.Rule, CanSave: p.CanSave, Asked: w.Asked, Expires: w.Expires, PID: w.PID,
+		Parts: p.Parts, Sections: p.Sections, Agents: p.Agents, Rule: p.Rule, CanSave: p.CanSave, Asked: w.Asked, Expires: w.Expires, PID: w.PID,
 	})
 	if err == nil && len(data) > mostAsk {
 		err = errors.New("it is too large")
@@ -224,12 +247,14 @@ func decode(f *os.File, id string) (*Waiting, error) {
 	if err := json.Unmarshal(data, &q); err != nil {
 		return nil, err
 	}
-	if q.ID != id || q.PID <= 0 || q.Asked.IsZero() || q.Expires.Before(q.Asked) || len(q.Sections) > mostSections {
+	if q.ID != id || q.PID <= 0 || q.Asked.IsZero() || q.Expires.Before(q.Asked) ||
+		len(q.Sections) > mostSections || len(q.Parts) > mostParts || len(q.Agents) > mostAgents ||
+		slices.ContainsFunc(q.Parts, func(p permission.PromptPart) bool { return p.Depth < 0 || p.Depth > mostDepth }) {
 		return nil, fmt.Errorf("%s is no question", f.Name())
 	}
 	return &Waiting{ID: id, Asked: q.Asked, Expires: q.Expires, PID: q.PID, Prompt: permission.Prompt{
-		ID: q.Call, Session: q.Session, Tool: q.Tool, Title: q.Title, Reason: q.Reason, Sections: q.Sections, Rule: q.Rule,
-		CanSave: q.CanSave,
+		ID: q.Call, Session: q.Session, Tool: q.Tool, Title: q.Title, Reason: q.Reason, Rule: q.Rule, CanSave: q.CanSave,
+		Parts: q.Parts, Sections: q.Sections, Agents: q.Agents,
 	}}, nil
 }
 

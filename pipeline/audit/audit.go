@@ -89,6 +89,8 @@ type Decision struct {
 	Behavior string `json:"behavior"` // allow, deny, ask
 	Reason   string `json:"reason"`
 	Chain    []Step `json:"chain,omitempty"`
+	// Denials is, of a denial, how many there were in a row, with this one.
+	Denials int `json:"denials,omitempty"`
 }
 
 // A Step is one layer's answer.

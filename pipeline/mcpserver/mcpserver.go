@@ -306,6 +306,15 @@ func question(prompt *permission.Prompt) string {
 	p := approval.Bounded(prompt)
 	text := &strings.Builder{}
 	fmt.Fprintf(text, "Allow %s?\nwhy it is asked: %s\n", changeset.Printable(p.Title), changeset.Printable(p.Reason))
+	if by := p.AskedBy(); by != "" {
+		fmt.Fprintf(text, "asked by %s\n", changeset.Printable(by))
+	}
+	if len(p.Parts) > 0 {
+		fmt.Fprintf(text, "\nwhat is known of it:\n")
+	}
+	for i := range p.Parts {
+		fmt.Fprintf(text, "    | %s\n", changeset.Printable(p.Parts[i].String()))
+	}
 	for _, section := range p.Sections {
 		fmt.Fprintf(text, "\n%s:\n", changeset.Printable(section.Title))
 		for line := range strings.SplitSeq(strings.TrimSuffix(section.Text, "\n"), "\n") {

@@ -46,6 +46,7 @@ var Tool = tools.Define(tools.Definition[Input, call.Output, struct{}]{
 		return []tools.Access{{Path: c.Abs(in.FilePath), Write: true}}
 	},
 	Title:  func(in Input) string { return "Edit " + inside.Quote(in.FilePath) },
+	Diff:   diff,
 	Call:   run,
 	Render: render,
 })
