@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"fmt"
 	"math"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
@@ -50,6 +53,23 @@ var opNames = map[wire.Op]string{
 	wire.Op_OP_XATTR:    "xattr",
 	wire.Op_OP_CONNECT:  "connect",
 	wire.Op_OP_SEND:     "send",
+
+	wire.Op_OP_SUSPECTED: OpSuspected,
+}
+
+// AttemptsMechanism is the key of [Session.Mechanisms] under which it stands by what
+// attempts are noticed, and AttemptsSeen what stands there when they are seen;
+// otherwise they are suspected of a program that fails with words that say so.
+const (
+	AttemptsMechanism = "attempts"
+	AttemptsSeen      = "seccomp notification"
+)
+
+func attemptsNoticed(hello *wire.HelloResponse) string {
+	if hello.Notifies {
+		return AttemptsSeen
+	}
+	return fmt.Sprintf("suspected from what programs say: no seccomp notification (%v)", unix.Errno(hello.NotifyErrno))
 }
 
 // attempts are those that a guest has reported, which the wire has checked.

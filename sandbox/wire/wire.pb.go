@@ -52,6 +52,7 @@ const (
 	Op_OP_XATTR       Op = 13
 	Op_OP_CONNECT     Op = 14
 	Op_OP_SEND        Op = 15
+	Op_OP_SUSPECTED   Op = 16 // not seen: a program failed as if it had tried something
 )
 
 // Enum value maps for Op.
@@ -73,6 +74,7 @@ var (
 		13: "OP_XATTR",
 		14: "OP_CONNECT",
 		15: "OP_SEND",
+		16: "OP_SUSPECTED",
 	}
 	Op_value = map[string]int32{
 		"OP_UNSPECIFIED": 0,
@@ -91,6 +93,7 @@ var (
 		"OP_XATTR":       13,
 		"OP_CONNECT":     14,
 		"OP_SEND":        15,
+		"OP_SUSPECTED":   16,
 	}
 )
 
@@ -1613,7 +1616,7 @@ const file_wire_proto_rawDesc = "" +
 	"\aProcess\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\x04R\x04call\x12\x18\n" +
-	"\acommand\x18\x03 \x01(\fR\acommand*\xf2\x01\n" +
+	"\acommand\x18\x03 \x01(\fR\acommand*\x84\x02\n" +
 	"\x02Op\x12\x12\n" +
 	"\x0eOP_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bOP_WRITE\x10\x01\x12\r\n" +
@@ -1633,7 +1636,8 @@ const file_wire_proto_rawDesc = "" +
 	"\bOP_XATTR\x10\r\x12\x0e\n" +
 	"\n" +
 	"OP_CONNECT\x10\x0e\x12\v\n" +
-	"\aOP_SEND\x10\x0f2\xde\x04\n" +
+	"\aOP_SEND\x10\x0f\x12\x10\n" +
+	"\fOP_SUSPECTED\x10\x102\xde\x04\n" +
 	"\x05Guest\x12J\n" +
 	"\x05Hello\x12\x1f.sallyport.wire.v1.HelloRequest\x1a .sallyport.wire.v1.HelloResponse\x12G\n" +
 	"\x04Exec\x12\x1e.sallyport.wire.v1.ExecRequest\x1a\x1d.sallyport.wire.v1.ExecOutput0\x01\x12J\n" +
