@@ -26,9 +26,15 @@ var (
 	cacheSuffixes = []string{".pyc", ".pyo"}
 )
 
+// javaCounters begin the names of what each Java machine shows of itself.
+const javaCounters = "/tmp/hsperfdata_"
+
 // opportunistic reports whether to write a path, clean and absolute, is a thing
 // that the program can do without.
 func opportunistic(name, home string) bool {
+	if strings.HasPrefix(name, javaCounters) {
+		return true
+	}
 	for _, suffix := range cacheSuffixes {
 		if strings.HasSuffix(name, suffix) {
 			return true
@@ -41,7 +47,15 @@ func opportunistic(name, home string) bool {
 	}
 	for _, cache := range homeCaches {
 		// A history is replaced by a new file beside it.
-		if at := path.Join(home, cache); home != "" && (beneath(name, at) || path.Dir(name) == path.Dir(at) && strings.HasPrefix(name, at+"-")) {
+		if home == "" {
+			break
+		}
+		at := path.Join(home, cache)
+		if beneath(name, at) || path.Dir(name) == path.Dir(at) && strings.HasPrefix(name, at+"-") {
+			return true
+		}
+		// The directories above are made first.
+		if name != home && beneath(name, home) && beneath(at, name) {
 			return true
 		}
 	}
