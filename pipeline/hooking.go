@@ -96,6 +96,19 @@ func (c *call) askHooks(ctx context.Context) error {
 	return nil
 }
 
+// tellHooks tells hooks what came of a call that ran, and passes on what they say.
+func (c *call) tellHooks(ctx context.Context) *HookAnswer {
+	if c.Hooks == nil || c.leave == nil || ctx.Err() != nil {
+		return nil
+	}
+	answer, err := c.Hooks.PostToolUse(ctx, c.hookCall(ctx), &c.Outcome)
+	c.heard(answer, err)
+	if answer != nil && answer.Behavior == permission.Deny {
+		c.Messages = append(c.Messages, "A hook objects to what the call did: "+answer.Reason)
+	}
+	return answer
+}
+
 // blocksOf is a result that a hook wrote: a text, a list of blocks, or any JSON.
 func blocksOf(output json.RawMessage) []tools.Block {
 	var text string

@@ -34,7 +34,7 @@ var steps = [...]struct {
 	{"handle a denial", (*call).handleDenial, false},
 	{"run the call", (*call).runCall, false},
 	{"hold the result to its budget", (*call).holdToBudget, false},
-	{"PostToolUse hooks", (*call).postToolUse, true},
+	{"PostToolUse hooks", (*call).postToolUse, false},
 	{"append messages, queue modifiers", (*call).appendMessages, false},
 	{"classify errors, close the record", (*call).closeRecord, true},
 }
@@ -368,19 +368,10 @@ func cut(s string, n, most int) string {
 		string(head), n-len(head)-len(tail), n, most, string(tail))
 }
 
-// Step 12. It is taken by every call that ran, also by one that failed.
+// Step 12. Of a call that failed, hooks are told in step 14.
 func (c *call) postToolUse(ctx context.Context) error {
-	if c.Hooks == nil || c.leave == nil || ctx.Err() != nil {
-		return nil
-	}
-	answer, err := c.Hooks.PostToolUse(ctx, c.hookCall(ctx), &c.Outcome)
-	if c.heard(answer, err); answer == nil {
-		return nil
-	}
-	if answer.Behavior == permission.Deny {
-		c.Messages = append(c.Messages, "A hook objects to what the call did: "+answer.Reason)
-	}
-	if answer.UpdatedOutput == nil || c.Err != nil || !strings.HasPrefix(c.Tool, "mcp__") {
+	answer := c.tellHooks(ctx)
+	if answer == nil || answer.UpdatedOutput == nil || !strings.HasPrefix(c.Tool, "mcp__") {
 		return nil
 	}
 	c.Blocks = blocksOf(answer.UpdatedOutput)
@@ -398,6 +389,7 @@ func (c *call) appendMessages(context.Context) error {
 func (c *call) closeRecord(ctx context.Context) error {
 	if c.Err != nil {
 		c.tellError()
+		c.tellHooks(ctx)
 	}
 	if len(c.Unknown) > 0 {
 		names := strings.Join(c.Unknown, ", ")

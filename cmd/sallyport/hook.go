@@ -29,7 +29,7 @@ func (r *agentRun) begin(ctx context.Context, list []settings.Hook) error {
 	if len(list) == 0 {
 		return nil
 	}
-	box := hooks.Place(&hooks.Box{Session: r.session, ReadOnly: r.pipeline.Policy().Mode == permission.Plan})
+	box := hooks.Place(&hooks.Box{Session: r.session})
 	if r.cli.Bool("hooks-on-host") {
 		if r.session.Mode == sandbox.Direct && slices.ContainsFunc(list, hooks.OfWorkspace) {
 			return errors.New("--hooks-on-host is not for sessions in the real directory, where an agent could change what the hooks run; use --workspace cow")

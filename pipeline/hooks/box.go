@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/permission/settings"
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
@@ -13,19 +14,17 @@ import (
 // A Box runs hooks in the session, where the agent's calls run, and on its record.
 type Box struct {
 	Session *pipeline.Session
-	// ReadOnly runs them where nothing can be written: in the mode plan nothing may
-	// change.
-	ReadOnly bool
 }
 
-// Run implements [Place]. What a hook leaves running ends with the session.
-func (p *Box) Run(ctx context.Context, h *settings.Hook, input []byte) (*Ran, error) {
+// Run implements [Place]. In the mode plan nothing may change, and so nothing can.
+// What a hook leaves running ends with the session.
+func (p *Box) Run(ctx context.Context, h *settings.Hook, mode permission.Mode, input []byte) (*Ran, error) {
 	out, errs := kept{most: mostStdout}, kept{most: mostStderr}
 	cmd := sandbox.Command{
 		Args: []string{"/bin/sh", "-c", h.Command}, Env: environment(p.Session.Workspace),
 		Stdin: bytes.NewReader(input), Stdout: &out, Stderr: &errs,
 	}
-	if p.ReadOnly {
+	if mode == permission.Plan {
 		cmd.Envelope.Box = sandbox.Eye
 	}
 	exit, err := p.Session.ExecHook(ctx, h.Event, h.Source, h.Origin, cmd)

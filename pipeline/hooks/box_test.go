@@ -50,7 +50,7 @@ func session(t *testing.T, mode permission.Mode, rules []permission.Rule, list .
 		}
 		list[i].Origin = "test.json"
 	}
-	hooks, err := New(list, &Host{Workspace: work}, &Box{Session: s, ReadOnly: mode == permission.Plan})
+	hooks, err := New(list, &Host{Workspace: work}, &Box{Session: s})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,10 +35,10 @@ const DefaultTimeout = time.Minute
 // mostAtOnce is how many hooks of one event run beside each other.
 const mostAtOnce = 16
 
-// A Place is where a hook's command runs. Its error is that it could not run, or
-// did not end before the context.
+// A Place is where a hook's command runs, in a mode of the agent. Its error is that
+// it could not run, or did not end before the context.
 type Place interface {
-	Run(ctx context.Context, h *settings.Hook, input []byte) (*Ran, error)
+	Run(ctx context.Context, h *settings.Hook, mode permission.Mode, input []byte) (*Ran, error)
 }
 
 // Hooks are the hooks of one agent. It implements [pipeline.Hooks].
@@ -104,8 +104,8 @@ func (h *Hooks) PostToolUse(ctx context.Context, c *pipeline.HookCall, o *pipeli
 	in := &Input{Event: postToolUse}
 	if o.IsError || o.Err != nil {
 		in.Event, in.Error = postToolUseFailure, o.Text()
-		if o.Err != nil {
-			in.Error = strings.TrimSpace(in.Error + "\n" + o.Err.Error())
+		if in.Error == "" && o.Err != nil {
+			in.Error = o.Err.Error()
 		}
 		return h.ofTool(ctx, c, in)
 	}
@@ -158,7 +158,7 @@ func (h *Hooks) run(ctx context.Context, c *pipeline.HookCall, in *Input, names 
 	group.SetLimit(mostAtOnce)
 	for i, hook := range matching {
 		group.Go(func() error {
-			answers[i] = h.one(ctx, hook, in.Event, input)
+			answers[i] = h.one(ctx, hook, in, input)
 			return nil
 		})
 	}
@@ -175,7 +175,8 @@ func (h *hook) matches(c *pipeline.HookCall, names []string) bool {
 }
 
 // one runs one hook, and makes an answer of whatever comes of it.
-func (h *Hooks) one(ctx context.Context, hook *hook, event string, input []byte) *pipeline.HookAnswer {
+func (h *Hooks) one(ctx context.Context, hook *hook, in *Input, input []byte) *pipeline.HookAnswer {
+	event := in.Event
 	place := h.host
 	if hook.boxed {
 		place = h.box
@@ -183,7 +184,7 @@ func (h *Hooks) one(ctx context.Context, hook *hook, event string, input []byte)
 	timeout := cmp.Or(hook.Timeout, DefaultTimeout)
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ran, err := place.Run(limited, &hook.Hook, input)
+	ran, err := place.Run(limited, &hook.Hook, in.Mode, input)
 	if errors.Is(limited.Err(), context.DeadlineExceeded) && err != nil {
 		err = fmt.Errorf("it took longer than %v, and was ended", timeout)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/permission/settings"
 )
 
@@ -45,7 +46,7 @@ func environment(workspace string) []string {
 // Run runs a hook in a process group of its own, which is killed when the context
 // ends, or when the hook has ended and what it has left holds its output. Its
 // processes that have made groups of their own are not: they lose their output.
-func (p *Host) Run(ctx context.Context, h *settings.Hook, input []byte) (*Ran, error) {
+func (p *Host) Run(ctx context.Context, h *settings.Hook, _ permission.Mode, input []byte) (*Ran, error) {
 	env := p.Env
 	if env == nil {
 		env = os.Environ()
