@@ -3,6 +3,8 @@ package permission
 import (
 	"fmt"
 	"slices"
+
+	"github.com/sallyport/sallyport/permission/bash"
 )
 
 // allowed looks for rules that allow the call: all of it.
@@ -23,14 +25,21 @@ func (c *consideration) allowed() {
 	}
 }
 
+// allows are the rules that allow and that have no word to find them by, with the
+// one that is offered.
+func (c *consideration) allows() []*Rule {
+	rest := c.index.allow.rest
+	if c.offered != nil {
+		rest = append(slices.Clip(rest), c.offered)
+	}
+	return rest
+}
+
 // allowedTool returns the rules that allow a call that is no command.
 func (c *consideration) allowedTool() []*Rule {
 	var used []*Rule
-	for i := range c.policy.Rules {
-		r := &c.policy.Rules[i]
-		if r.Behavior != Allow {
-			continue
-		}
+	rest := c.allows()
+	for _, r := range rest {
 		switch {
 		case r.path == nil && r.Content == "":
 			if r.names(c.Tool) {
@@ -62,12 +71,12 @@ func (c *consideration) allowsPath(path Path) *Rule {
 	if path.Real == "" {
 		return nil
 	}
-	for i := range c.policy.Rules {
-		r := &c.policy.Rules[i]
-		if r.Behavior != Allow || !r.binds(c.Tool, path.Write) {
+	rest := c.allows()
+	for _, r := range rest {
+		if !r.binds(c.Tool, path.Write) {
 			continue
 		}
-		if r.path == nil || r.path.matches(path.Name, c.policy) && r.path.matches(path.Real, c.policy) {
+		if r.path == nil || r.path.matches(c.locate(path.Name)) && r.path.matches(c.locate(path.Real)) {
 			return r
 		}
 	}
@@ -78,16 +87,11 @@ func (c *consideration) allowsPath(path Path) *Rule {
 // none allows: each of its parts must be allowed by one, or only read. unread is
 // then why that is not known to be read-only.
 func (c *consideration) allowedCommand() (used []*Rule, missing string) {
-	var ofTool []*Rule
-	for i := range c.policy.Rules {
-		r := &c.policy.Rules[i]
-		if r.Behavior != Allow || !r.names(c.Tool) {
-			continue
-		}
-		if r.Content == "" {
+	rest := c.allows()
+	for _, r := range rest {
+		if r.Content == "" && r.names(c.Tool) {
 			return []*Rule{r}, ""
 		}
-		ofTool = append(ofTool, r)
 	}
 	if c.script.Bad != "" {
 		return nil, "no rule allows what cannot be read"
@@ -101,18 +105,18 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 		if part.ReadOnly && len(c.Tried) == 0 || part.Through != "" {
 			continue
 		}
-		i := slices.IndexFunc(ofTool, func(r *Rule) bool { return r.command.allows(part) })
-		if i < 0 {
+		r := c.allowsPart(part, rest)
+		if r == nil {
 			c.unread = part.Why
 		}
-		if i < 0 && len(c.script.Parts) == 1 {
+		if r == nil && len(c.script.Parts) == 1 {
 			return nil, "no rule allows it"
 		}
-		if i < 0 {
+		if r == nil {
 			return nil, "no rule allows a part of it, " + printable(part.Text)
 		}
-		if !slices.Contains(used, ofTool[i]) {
-			used = append(used, ofTool[i])
+		if !slices.Contains(used, r) {
+			used = append(used, r)
 		}
 	}
 	for _, redirect := range c.script.Redirects {
@@ -136,6 +140,34 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 		return nil, "no rule allows it"
 	}
 	return used, ""
+}
+
+// allowsPart returns a rule that allows all that a part of a script may do; of rest
+// or of those with a word of it. Words with blanks are compared as they would be
+// quoted: "a b" is not a and b.
+func (c *consideration) allowsPart(part *bash.Part, rest []*Rule) (found *Rule) {
+	if part.Assigns {
+		return nil
+	}
+	texts := []spelling{{text: quoted(part.Words)}}
+	if len(part.Command) < len(part.Words) {
+		texts = append(texts, spelling{text: quoted(part.Command)})
+	}
+	written := spelling{text: part.Text}
+	look := func(r *Rule) bool {
+		if r.command != nil && r.names(c.Tool) &&
+			(slices.ContainsFunc(texts, func(s spelling) bool { return r.command.covers(s.text) }) || r.command.exact && r.command.text == written.text) {
+			found = r
+		}
+		return found == nil
+	}
+	c.index.allow.about(append(texts[:len(texts):len(texts)], written), look)
+	for _, r := range rest {
+		if found == nil {
+			look(r)
+		}
+	}
+	return found
 }
 
 // lead are paths that are to be written, with where they lead.
@@ -183,11 +215,19 @@ func (p *Policy) edits(r *Request, c *consideration) bool {
 		paths = c.lead(names)
 	}
 	for _, path := range paths {
-		name, in := below(p.Workspace, path.Name)
-		real, realIn := below(p.Workspace, path.Real)
-		if !path.Write || !in || !realIn || name == "" || real == "" || p.protects(path.Real) {
+		if !path.Write || !p.within(path.Name) || !p.within(path.Real) || p.protects(path.Real) {
 			return false
 		}
 	}
 	return len(paths) > 0
+}
+
+// within reports whether a path lies in the workspace, or in a directory that is
+// exposed beside it.
+func (p *Policy) within(path string) bool {
+	in := func(dir string) bool {
+		rel, ok := below(dir, path)
+		return ok && rel != ""
+	}
+	return in(p.Workspace) || slices.ContainsFunc(p.Exposed, in)
 }

@@ -49,17 +49,6 @@ func (p *commandPattern) could(text string) bool {
 	return overlap(p.text, text) || p.word != "" && overlap(p.word, text)
 }
 
-// allows reports whether a rule that allows is about all that a part of a script
-// may do. Words with blanks are compared as they would be quoted: "a b" is not
-// a and b.
-func (p *commandPattern) allows(part *bash.Part) bool {
-	if part.Assigns {
-		return false
-	}
-	return p.covers(quoted(part.Words)) || len(part.Command) < len(part.Words) && p.covers(quoted(part.Command)) ||
-		p.exact && part.Text == p.text
-}
-
 // certainty is how certain it is that a rule is about something.
 type certainty int
 
@@ -69,19 +58,15 @@ const (
 	certainly
 )
 
-// hits says whether a rule that denies or asks is about a command, however it is
-// written.
-func (p *commandPattern) hits(words []bash.Word) certainty {
-	found := not
-	for text := range spellings(words) {
-		if p.covers(text) {
-			return certainly
-		}
-		if found == not && p.could(text) {
-			found = maybe
-		}
+// hits says whether a rule that denies or asks is about a spelling of a command.
+func (p *commandPattern) hits(s spelling) certainty {
+	switch {
+	case p.covers(s.text):
+		return certainly
+	case s.open && p.could(s.text):
+		return maybe
 	}
-	return found
+	return not
 }
 
 // spellings are the ways in which a rule may have a command: with its words

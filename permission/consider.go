@@ -12,7 +12,12 @@ import (
 type consideration struct {
 	policy *Policy
 	*Request
-	script *bash.Script // of a command
+	index     *index
+	script    *bash.Script // of a command
+	spellings []spelling   // of all its parts
+	touched   []Path // Paths and Tried
+	located   map[string]*located
+	offered   *Rule // counts as one more that allows; see minimal
 	// leads are where paths of a command lead, links followed; one that is not in
 	// it was not looked up.
 	leads map[string]string
@@ -29,10 +34,21 @@ type consideration struct {
 }
 
 func (p *Policy) consider(r *Request) *consideration {
-	c := &consideration{policy: p, Request: r, readOnly: r.ReadOnly}
+	c := &consideration{policy: p, index: p.indexed(), Request: r, readOnly: r.ReadOnly}
+	c.touched = r.Paths
+	if len(r.Tried) > 0 {
+		c.touched = slices.Concat(r.Paths, r.Tried)
+	}
 	c.why = "no rule allows " + r.Tool
 	if r.HasCommand {
 		c.script = bash.Parse(r.Command, bash.Env{Dir: r.Dir, Home: p.Home})
+		for i := range c.script.Parts {
+			part := &c.script.Parts[i]
+			c.spellings = toSpellings(c.spellings, part.Words)
+			if len(part.Command) < len(part.Words) {
+				c.spellings = toSpellings(c.spellings, part.Command)
+			}
+		}
 		only, why := c.script.ReadOnly()
 		if only && !r.ReadOnly {
 			only, why = false, "it goes on in the background"
@@ -50,17 +66,13 @@ func (p *Policy) consider(r *Request) *consideration {
 	}
 	if len(r.Tried) > 0 {
 		c.readOnly, c.inspects, c.unread = false, false, ""
-		c.why = "it was judged to be read-only, but when it ran it tried to write " + printable(r.Tried[0].Name)
+		c.chain = append(c.chain, Step{Layer: "misjudged", Rule: printable(r.Tried[0].Name), Answer: "not read-only"})
 	}
 	c.followLinks()
 	if r.Hook.Answer != "" {
 		c.say(r.Hook.Answer, "hook", "", "", reasonOr(r.Hook.Reason, "a hook's answer"))
 	}
-	for i := range p.Rules {
-		if rule := &p.Rules[i]; rule.Behavior != Allow {
-			c.against(rule)
-		}
-	}
+	c.rulesAgainst()
 	if r.Check.Answer != "" {
 		c.say(r.Check.Answer, "tool", r.Tool, "", reasonOr(r.Check.Reason, r.Tool+" says so itself"))
 	}
@@ -68,6 +80,9 @@ func (p *Policy) consider(r *Request) *consideration {
 	c.allowed()
 	if c.unread != "" {
 		c.why += ", and it is not known to be read-only: " + c.unread
+	}
+	if len(r.Tried) > 0 {
+		c.why = "it was judged to be read-only, but when it ran it tried to write " + printable(r.Tried[0].Name) + "; " + c.why
 	}
 	return c
 }
@@ -95,24 +110,49 @@ func (c *consideration) say(b Behavior, layer, source, rule, reason string) {
 	c.chain = append(c.chain, Step{Layer: layer, Source: source, Rule: rule, Answer: string(b)})
 }
 
+// rulesAgainst looks for rules that deny or ask about the call.
+func (c *consideration) rulesAgainst() {
+	look := func(r *Rule) bool {
+		c.against(r)
+		return c.deny == "" || c.ask == ""
+	}
+	rules := &c.index.against
+	if c.script != nil && c.script.Bad == "" {
+		rules.about(c.spellings, look)
+	} else if c.HasCommand || contents[c.Tool] == ofCommand {
+		for _, r := range rules.all {
+			look(r)
+		}
+	}
+	for _, r := range rules.rest {
+		if !look(r) {
+			return
+		}
+	}
+}
+
 // against looks whether a rule that denies or asks is about the call.
 func (c *consideration) against(r *Rule) {
+	if r.Behavior == Deny && c.deny != "" || r.Behavior == Ask && c.ask != "" {
+		return // one is enough
+	}
 	hit, what := c.hit(r)
 	switch {
 	case hit == not:
 	case hit == certainly && r.Behavior == Deny:
-		c.say(Deny, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, what))
+		c.say(Deny, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) denies %s", r, r.Source, printable(what)))
+	case c.ask != "":
 	case hit == certainly:
-		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, what))
+		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("the rule %s (%s) asks about %s", r, r.Source, printable(what)))
 	default:
-		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, what))
+		c.say(Ask, "rule", string(r.Source), r.String(), fmt.Sprintf("it cannot be told whether the rule %s (%s) is about %s", r, r.Source, printable(what)))
 	}
 }
 
 // hit says whether a rule that denies or asks is about the call, and what of it.
 func (c *consideration) hit(r *Rule) (certainty, string) {
 	switch {
-	case r.path != nil || contents[r.Tool] == ofPath:
+	case r.path != nil || r.kind == ofPath:
 		return c.hitPath(r)
 	case !r.names(c.Tool):
 		return not, ""
@@ -142,20 +182,26 @@ func (c *consideration) hitCommand(r *Rule) (certainty, string) {
 		return maybe, c.Tool
 	}
 	found, what := not, ""
-	see := func(words []bash.Word) bool {
-		if hit := r.command.hits(words); hit > found {
-			found, what = hit, printable(strings.ReplaceAll(joined(words), bash.Any, "..."))
+	see := func(text string, hit certainty) bool {
+		if hit > found {
+			found, what = hit, printable(strings.ReplaceAll(text, bash.Any, "..."))
 		}
 		return found < certainly
 	}
-	for i := range c.script.Parts {
-		part := &c.script.Parts[i]
-		if !see(part.Words) || len(part.Command) < len(part.Words) && !see(part.Command) {
+	for _, s := range c.spellings {
+		if !see(s.text, r.command.hits(s)) {
 			return found, what
 		}
 	}
 	if c.script.Bad != "" {
-		c.script.Pieces(see)
+		c.script.Pieces(func(words []bash.Word) bool {
+			for _, s := range toSpellings(nil, words) {
+				if !see(s.text, r.command.hits(s)) {
+					return false
+				}
+			}
+			return true
+		})
 		if found == not {
 			found, what = maybe, "it: "+c.script.Bad
 		}
@@ -179,10 +225,10 @@ func (c *consideration) hitPath(r *Rule) (certainty, string) {
 	found, what := not, ""
 	see := func(hit certainty, name string) {
 		if hit > found {
-			found, what = hit, printable(name)
+			found, what = hit, name
 		}
 	}
-	for _, path := range slices.Concat(c.Paths, c.Tried) {
+	for _, path := range c.touched {
 		if r.binds(c.Tool, path.Write) {
 			see(c.hitOne(r, path), path.Name)
 		}
@@ -195,12 +241,25 @@ func (c *consideration) hitPath(r *Rule) (certainty, string) {
 
 func (c *consideration) hitOne(r *Rule, path Path) certainty {
 	switch {
-	case r.path.matches(path.Name, c.policy), path.Real != "" && r.path.matches(path.Real, c.policy):
+	case r.path.matches(c.locate(path.Name)), path.Real != "" && path.Real != path.Name && r.path.matches(c.locate(path.Real)):
 		return certainly
-	case path.Tree && !c.hidden(r) && (r.path.reaches(path.Name, c.policy) || path.Real != "" && r.path.reaches(path.Real, c.policy)):
+	case path.Tree && !c.hidden(r) && (r.path.reaches(c.locate(path.Name), c.policy) || path.Real != "" && r.path.reaches(c.locate(path.Real), c.policy)):
 		return maybe
 	}
 	return not
+}
+
+// locate prepares a path for patterns, once.
+func (c *consideration) locate(path string) *located {
+	l := c.located[path]
+	if l == nil {
+		if c.located == nil {
+			c.located = make(map[string]*located)
+		}
+		l = c.policy.locate(path)
+		c.located[path] = l
+	}
+	return l
 }
 
 // hidden reports whether what a rule is about is not there in the session, see
@@ -228,7 +287,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 			continue
 		}
 		for _, glob := range part.Globs {
-			if r.path.meets(glob, c.policy) {
+			if r.path.meets(c.locate(glob)) {
 				see(maybe, glob)
 			}
 		}
@@ -245,7 +304,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 			see(c.hitOne(r, Path{Name: path, Real: c.leads[path]}), path)
 		}
 		for _, glob := range redirect.Globs {
-			if r.path.meets(glob, c.policy) {
+			if r.path.meets(c.locate(glob)) {
 				see(maybe, glob)
 			}
 		}
@@ -261,7 +320,7 @@ func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
 // checkSafety asks about what would change a protected path, or one whose name
 // another system reads differently.
 func (c *consideration) checkSafety() {
-	for _, path := range slices.Concat(c.Paths, c.Tried) {
+	for _, path := range c.touched {
 		if path.Write {
 			c.protect(path.Name)
 			c.protect(path.Real)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // DeniedPaths lists what rules that deny files are about in a workspace, as it
@@ -35,20 +37,20 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 		if !denies(*r) {
 			continue
 		}
-		if !r.path.reaches(workspace, in) {
+		if !r.path.reaches(in.locate(workspace), in) {
 			continue // its tools are denied; what a session shows is not the user's there
 		}
 		if name, ok := r.path.literal(in); ok {
 			rel, inside := below(workspace, name)
 			if !inside || rel == "" {
-				return nil, nil, fmt.Errorf("the rule %s denies the whole workspace; name paths in it", r)
+				return nil, nil, fmt.Errorf("the rule %s denies the whole workspace; name paths in it", r.named())
 			}
 			r.list(name, &read, &write)
 			if r.path.root != anywhere {
 				// A denial ignores case.
 				names, err := spelled(root.FS(), rel)
 				if err != nil {
-					return nil, nil, fmt.Errorf("looking for what the rule %s denies: %w", r, err)
+					return nil, nil, fmt.Errorf("looking for what the rule %s denies: %w", r.named(), err)
 				}
 				for _, rel := range names {
 					r.list(filepath.Join(workspace, rel), &read, &write)
@@ -61,32 +63,82 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 	if len(walk) == 0 {
 		return outermost(read), outermost(write), nil
 	}
-	err = fs.WalkDir(root.FS(), ".", func(rel string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && rel != "." && cannotBeRead(err):
-			return fs.SkipDir
-		case err != nil || rel == ".":
-			return err
-		}
-		path := filepath.Join(workspace, rel)
-		hidden := false
-		for _, r := range walk {
-			if r.path.matches(path, in) {
-				r.list(path, &read, &write)
-				hidden = hidden || r.Tool == "Read"
-			}
-		}
-		if hidden && d.IsDir() {
-			return fs.SkipDir
-		}
-		return nil
-	})
+	w := &walker{ctx: ctx, workspace: workspace, in: in, rules: walk, read: &read, write: &write}
+	dir, err := root.Open(".")
+	if err == nil {
+		err = w.dir(dir, in.locate(workspace).names)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for what the rules deny: %w", err)
 	}
 	return outermost(read), outermost(write), nil
+}
+
+// A walker looks for what rules deny, in a workspace that may be large.
+type walker struct {
+	ctx         context.Context
+	workspace   string
+	in          *Policy
+	rules       []*Rule
+	read, write *[]string
+}
+
+// dir looks at a directory and all below; names are its components. It closes it.
+// Each is opened in the one above it, through no link.
+func (w *walker) dir(f *os.File, names []string) error {
+	defer f.Close()
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := f.ReadDir(-1)
+	if err != nil && !cannotBeRead(err) {
+		return err
+	}
+	at := &located{names: append(names[:len(names):len(names)], ""), lower: make([]string, len(names)+1)}
+	for i, name := range names {
+		at.lower[i] = strings.ToLower(name)
+	}
+	// What is below the directory is below what the directory is below.
+	at.workspace, at.inWorkspace = at.below(w.in.Workspace)
+	at.home, at.anyCase = at.below(w.in.Home)
+	last := len(names)
+	for _, e := range entries {
+		at.names[last], at.lower[last] = e.Name(), strings.ToLower(e.Name())
+		hidden := false
+		for _, r := range w.rules {
+			if r.path.ends(at) {
+				r.list("/"+strings.Join(at.names, "/"), w.read, w.write)
+				hidden = hidden || r.Tool == "Read"
+			}
+		}
+		if !e.IsDir() || hidden {
+			continue
+		}
+		fd, err := unix.Openat(int(f.Fd()), e.Name(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			if cannotBeRead(err) || err == unix.ENOTDIR || err == unix.ELOOP {
+				continue
+			}
+			return &fs.PathError{Op: "open", Path: strings.Join(at.names, "/"), Err: err}
+		}
+		if err := w.dir(os.NewFile(uintptr(fd), e.Name()), at.names); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ends reports whether the pattern matches a path, where it was found not to match
+// the directory that the path is in.
+func (p *pathPattern) ends(l *located) bool {
+	if p.root != anywhere {
+		return p.matches(l)
+	}
+	names := l.names
+	if p.fold {
+		names = l.lower
+	}
+	return p.parts[0] == "**" || matchesName(p.lower[0], names[len(names)-1])
 }
 
 // cannotBeRead reports whether a directory is one that the session cannot read

@@ -21,7 +21,7 @@ func (c *consideration) grant(d *Decision) Grant {
 	case c.allow != "" && len(c.used) > 0:
 		return Grant{Writable: c.reach()}
 	case c.allow == "" && c.policy.Mode == AcceptEdits:
-		return Grant{Writable: []string{c.policy.Workspace}}
+		return Grant{Writable: append([]string{c.policy.Workspace}, c.policy.Exposed...)}
 	}
 	return Grant{}
 }
@@ -67,7 +67,7 @@ func (p *pathPattern) literalPrefix(in *Policy) string {
 		return name
 	}
 	for _, part := range p.parts {
-		if strings.ContainsAny(part, `*?[{\`) {
+		if strings.ContainsAny(part, wildcards) {
 			break
 		}
 		name = filepath.Join(name, part)

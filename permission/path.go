@@ -2,7 +2,6 @@ package permission
 
 import (
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -72,39 +71,114 @@ func parsePath(content string, behavior Behavior) (*pathPattern, error) {
 // no rule that allows, and every rule that denies.
 const mostParts = 2048
 
-// matches reports whether a path, absolute and clean, is one that the pattern
-// names, or lies below such a one.
-func (p *pathPattern) matches(path string, in *Policy) bool {
-	return p.compare(path, in, func(pattern, name string) bool {
-		ok, err := doublestar.Match(pattern, name)
-		return ok && err == nil
-	})
+// A located is a path as patterns compare it. It is made once for a path, and
+// compared with many patterns.
+type located struct {
+	names, lower         []string // its components from the root
+	workspace, home      int      // how many of them are those of the directory; -1: it is not in it
+	inWorkspace, anyCase int      // the same of the workspace where case is ignored, and of the home directory
+}
+
+// locate prepares a path, absolute and clean, or a pattern of the shell's.
+func (p *Policy) locate(path string) *located {
+	l := &located{names: components(strings.TrimPrefix(path, "/"))}
+	l.lower = l.names
+	if lower := strings.ToLower(path); lower != path {
+		l.lower = components(strings.TrimPrefix(lower, "/"))
+	}
+	l.workspace, l.inWorkspace = l.below(p.Workspace)
+	l.home, l.anyCase = l.below(p.Home)
+	return l
+}
+
+// below returns how many components of the path are those of a directory that it
+// is, or lies below: -1 where it does not; and the same where case is ignored.
+func (l *located) below(dir string) (exact, fold int) {
+	if dir == "" {
+		return -1, -1
+	}
+	exact, fold = 0, 0
+	for name := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+		if name == "" {
+			continue
+		}
+		if exact >= 0 && (exact == len(l.names) || l.names[exact] != name) {
+			exact = -1
+		}
+		if fold == len(l.lower) || l.lower[fold] != name && l.lower[fold] != strings.ToLower(name) {
+			return -1, -1
+		}
+		if exact >= 0 {
+			exact++
+		}
+		fold++
+	}
+	return exact, fold
+}
+
+// relative is the path relative to where a pattern begins.
+func (l *located) relative(p *pathPattern) ([]string, bool) {
+	names, n := l.names, -1
+	if p.fold {
+		names = l.lower
+	}
+	switch {
+	case p.root == ofSystem, p.root == anywhere && p.fold: // what is denied by its name is denied everywhere
+		n = 0
+	case p.root == ofHome && p.fold:
+		n = l.anyCase
+	case p.root == ofHome:
+		n = l.home
+	case p.dir != "" && p.fold:
+		_, n = l.below(p.dir)
+	case p.dir != "":
+		n, _ = l.below(p.dir)
+	case p.fold:
+		n = l.inWorkspace
+	default:
+		n = l.workspace
+	}
+	if n < 0 {
+		return nil, false
+	}
+	return names[n:], true
+}
+
+// matches reports whether a path is one that the pattern names, or lies below
+// such a one.
+func (p *pathPattern) matches(l *located) bool { return p.compare(l, matchesName) }
+
+func matchesName(pattern, name string) bool {
+	// Most differ before the first wildcard.
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '*' || c == '?' || c == '[' || c == '{' || c == '\\':
+			ok, err := doublestar.Match(pattern, name)
+			return ok && err == nil
+		case i >= len(name) || name[i] != c:
+			return false
+		}
+	}
+	return len(pattern) == len(name)
 }
 
 // meets reports whether a pattern of the shell's could match a path that the
 // pattern names.
-func (p *pathPattern) meets(glob string, in *Policy) bool {
-	return p.compare(glob, in, func(pattern, name string) bool { return overlap(loosely(pattern), loosely(name)) })
+func (p *pathPattern) meets(glob *located) bool {
+	return p.compare(glob, func(pattern, name string) bool { return overlap(loosely(pattern), loosely(name)) })
 }
 
-func (p *pathPattern) compare(path string, in *Policy, same func(pattern, name string) bool) bool {
-	base, parts := p.base(in), p.parts
-	if base == "" {
-		return false
-	}
-	if p.fold {
-		path, base, parts = strings.ToLower(path), strings.ToLower(base), p.lower
-	}
-	if p.root == anywhere && p.fold {
-		base = "/" // what is denied by its name is denied everywhere
-	}
-	rel, ok := below(base, path)
+func (p *pathPattern) compare(l *located, same func(pattern, name string) bool) bool {
+	names, ok := l.relative(p)
 	if !ok {
 		return false
 	}
-	names := components(rel)
 	if len(names) > mostParts {
 		return p.fold
+	}
+	parts := p.parts
+	if p.fold {
+		parts = p.lower
 	}
 	if p.root != anywhere {
 		return prefixes(parts, names, same)
@@ -128,31 +202,48 @@ func (p *pathPattern) base(in *Policy) string {
 }
 
 // reaches reports whether the pattern could match something below a directory.
-func (p *pathPattern) reaches(dir string, in *Policy) bool {
-	if p.root == anywhere || p.matches(dir, in) {
+func (p *pathPattern) reaches(dir *located, in *Policy) bool {
+	if p.root == anywhere {
 		return true
 	}
-	base := p.base(in)
-	if base == "" {
-		return false
-	}
-	literal := base
-	for _, part := range p.parts {
-		if strings.ContainsAny(part, `*?[{\`) {
-			break
+	names, below := dir.relative(p)
+	if !below { // it may lie above where the pattern begins
+		base, of := in.locate(p.base(in)), dir.names
+		from := base.names
+		if p.fold {
+			from, of = base.lower, dir.lower
 		}
-		literal = filepath.Join(literal, part)
+		return p.base(in) != "" && len(of) <= len(from) && slices.Equal(from[:len(of)], of)
 	}
+	parts := p.parts
 	if p.fold {
-		literal, dir = strings.ToLower(literal), strings.ToLower(dir)
+		parts = p.lower
 	}
-	_, under := below(dir, literal)
-	_, over := below(literal, dir)
-	return under || over
+	for i, part := range parts {
+		if i == len(names) || strings.ContainsAny(part, wildcards) {
+			return true
+		}
+		if part != names[i] {
+			return false
+		}
+	}
+	return true
 }
+
+// wildcards are what makes a component of a pattern one that is not a name.
+const wildcards = `*?[{\`
 
 // prefixes reports whether the pattern matches the names or a beginning of them.
 func prefixes(pattern, names []string, same func(pattern, name string) bool) bool {
+	for len(pattern) > 0 && pattern[0] != "**" {
+		if len(names) == 0 || !same(pattern[0], names[0]) {
+			return false
+		}
+		pattern, names = pattern[1:], names[1:]
+	}
+	if len(pattern) == 0 || len(pattern) == 1 { // ** at the end is all below, and the directory
+		return true
+	}
 	// reached[i] says that the first i parts of the pattern match the names so far.
 	reached := make([]bool, len(pattern)+1)
 	reached[0] = true

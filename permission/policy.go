@@ -26,10 +26,14 @@ type Policy struct {
 	// applied, and that what is denied cannot be seen. Without, there is no
 	// Bypass and no denial of Read.
 	Sealed bool
+
+	index *index // of Rules, by Check; see indexed
 }
 
-// Check reports what is wrong with a policy: what it asks for and cannot have.
+// Check reports what is wrong with a policy: what it asks for and cannot have. It
+// makes the policy ready: without, each decision looks through all rules anew.
 func (p *Policy) Check() error {
+	p.index = newIndex(p.Rules)
 	if !slices.Contains(Modes, p.Mode) {
 		return fmt.Errorf("no mode %q; use one of %s", p.Mode, strings.Join(modeNames(), ", "))
 	}
@@ -38,8 +42,8 @@ func (p *Policy) Check() error {
 	}
 	for _, r := range p.Rules {
 		for _, dir := range p.Exposed {
-			if r.Behavior == Deny && r.Tool == "Read" && r.path != nil && r.path.root != anywhere && (r.path.root != ofWorkspace || r.path.dir != "") && r.path.reaches(dir, p) {
-				return fmt.Errorf("the rule %s cannot be held: %s is exposed; do not expose it", r.String(), dir)
+			if r.Behavior == Deny && r.Tool == "Read" && r.path != nil && r.path.root != anywhere && (r.path.root != ofWorkspace || r.path.dir != "") && r.path.reaches(p.locate(dir), p) {
+				return fmt.Errorf("the rule %s cannot be held: %s is exposed; do not expose it", r.named(), dir)
 			}
 		}
 	}
@@ -51,7 +55,7 @@ func (p *Policy) Check() error {
 	}
 	for _, r := range p.Rules {
 		if r.Behavior == Deny && r.Tool == "Read" && r.path != nil {
-			return fmt.Errorf("the rule %s cannot be held where the workspace is the real directory: use --workspace cow", r.String())
+			return fmt.Errorf("the rule %s cannot be held where the workspace is the real directory: use --workspace cow", r.named())
 		}
 	}
 	return nil
@@ -69,6 +73,7 @@ func modeNames() []string {
 func (p *Policy) With(r Rule) *Policy {
 	more := *p
 	more.Rules = append(slices.Clip(p.Rules), r)
+	more.index = newIndex(more.Rules)
 	return &more
 }
 

@@ -83,13 +83,13 @@ func FuzzPathPattern(f *testing.F) {
 		if err != nil || !strings.HasPrefix(name, "/") || !isASCII(name) || !isASCII(pattern) {
 			return
 		}
-		r := Rule{Behavior: Deny, Tool: "Edit", Content: pattern, path: p}
+		r := Rule{Behavior: Deny, Tool: "Edit", kind: ofPath, Content: pattern, path: p}
 		policy := *in
 		policy.Rules = []Rule{r}
 		clean := cleanPath(name)
-		denied := p.matches(clean, in)
+		denied := p.matches(in.locate(clean))
 		for _, other := range []string{strings.ToUpper(clean), strings.ToLower(clean)} {
-			if base := p.base(in); denied && !p.matches(other, in) {
+			if base := p.base(in); denied && !p.matches(in.locate(other)) {
 				t.Errorf("%q denies %q and not %q (from %s)", pattern, clean, other, base)
 			}
 		}

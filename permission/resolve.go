@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -35,15 +34,16 @@ func (p *Policy) Resolve(r Request) *Decision {
 			return a.real, a.err
 		}
 	}
-	d := p.resolve(&r)
-	if d.Behavior == Ask {
-		d.Rule = p.minimal(&r)
+	c := p.consider(&r)
+	d := c.decide()
+	if d.Behavior == Ask && c.ask == "" {
+		d.Rule = c.minimal()
 	}
 	return d
 }
 
-func (p *Policy) resolve(r *Request) *Decision {
-	c := p.consider(r)
+func (c *consideration) decide() *Decision {
+	p := c.policy
 	d := &Decision{Chain: c.chain}
 	switch {
 	case c.deny != "":
@@ -60,7 +60,7 @@ func (p *Policy) resolve(r *Request) *Decision {
 		d.decide("read-only", "", "", Allow, "it only looks at processes and sockets")
 	case p.Mode == Bypass:
 		d.decide("mode", "", string(p.Mode), Allow, "the mode allows what no rule asks about")
-	case p.Mode == AcceptEdits && p.edits(r, c):
+	case p.Mode == AcceptEdits && p.edits(c.Request, c):
 		d.decide("mode", "", string(p.Mode), Allow, "the mode allows changes of files in the workspace")
 	default:
 		d.decide("mode", "", string(p.Mode), Ask, c.why)
@@ -85,16 +85,14 @@ func (d *Decision) decide(layer, source, rule string, b Behavior, reason string)
 
 // minimal returns the rule that a person may be offered: one that allows just
 // this call. There is none where that would still be asked about.
-func (p *Policy) minimal(r *Request) string {
+func (c *consideration) minimal() string {
+	p, r := c.policy, c.Request
 	text := r.Tool
 	switch {
 	case r.HasCommand:
-		c := p.consider(r)
 		what := ""
 		for i := range c.script.Parts {
-			if part := &c.script.Parts[i]; !part.ReadOnly && part.Through == "" && !slices.ContainsFunc(p.Rules, func(r Rule) bool {
-				return r.Behavior == Allow && r.command != nil && r.command.allows(part)
-			}) {
+			if part := &c.script.Parts[i]; !part.ReadOnly && part.Through == "" && c.allowsPart(part, c.allows()) == nil {
 				if what != "" && what != quoted(part.Words) {
 					return ""
 				}
@@ -126,7 +124,9 @@ func (p *Policy) minimal(r *Request) string {
 	if err != nil || len(text) > 300 {
 		return ""
 	}
-	if p.With(rule).resolve(r).Behavior != Allow {
+	with := *c
+	with.allow, with.chain, with.offered = "", nil, &rule
+	if with.allowed(); with.allow == "" {
 		return ""
 	}
 	return text

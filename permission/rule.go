@@ -29,6 +29,7 @@ type Rule struct {
 	// Origin is where in a file it stands, as path:line; "" for one of no file.
 	Origin string
 
+	kind    int // of its content, as in contents
 	path    *pathPattern
 	command *commandPattern
 	host    *hostPattern
@@ -40,6 +41,14 @@ func (r *Rule) String() string {
 		return r.Tool
 	}
 	return r.Tool + "(" + r.Content + ")"
+}
+
+// named is the rule as messages name it: with the file and line that it is of.
+func (r *Rule) named() string {
+	if r.Origin == "" {
+		return r.String()
+	}
+	return r.String() + " (" + r.Origin + ")"
 }
 
 // A Source is where a rule comes from.
@@ -130,6 +139,7 @@ func ParseRule(text string, behavior Behavior, source Source) (Rule, error) {
 	if to, ok := aliases[tool]; ok {
 		r.Tool = to
 	}
+	r.kind = contents[r.Tool]
 	if !hasContent {
 		return r.bare(), nil
 	}
@@ -224,7 +234,7 @@ func (r *Rule) OfFiles() bool {
 // that allow are about their own tool only.
 func (r *Rule) binds(tool string, write bool) bool {
 	switch {
-	case contents[r.Tool] != ofPath:
+	case r.kind != ofPath:
 		return false
 	case r.Tool == "Read":
 		return !write || r.Behavior != Allow

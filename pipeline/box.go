@@ -24,6 +24,8 @@ type box struct {
 	bytes       int64
 	background  int
 	quarantined []string
+	attempts    []sandbox.Attempt
+	dropped     int // attempts that were not kept
 }
 
 // Call implements [tools.Box].
@@ -35,6 +37,8 @@ func (b *box) Call(ctx context.Context, function string, input []byte, progress 
 	b.bytes += int64(len(got.Data))
 	b.background += got.Background
 	b.quarantined = append(b.quarantined, got.Quarantined...)
+	b.attempts = append(b.attempts, got.Attempts...)
+	b.dropped += got.AttemptsDropped
 	return got.Data, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 )
@@ -40,8 +41,20 @@ type execInput struct {
 // an agent in bypassPermissions mode, which is what it amounts to in a cow
 // workspace and does not exist in a direct one.
 func (s *Session) Exec(ctx context.Context, cmd sandbox.Command) (exit *sandbox.Exit, err error) {
+	return s.exec(ctx, "exec", s.byUser("the user's own command"), cmd)
+}
+
+// ExecHook runs a hook of the workspace, which the user has trusted, at an event.
+func (s *Session) ExecHook(ctx context.Context, event string, source permission.Source, origin string, cmd sandbox.Command) (*sandbox.Exit, error) {
+	return s.exec(ctx, "hook", &audit.Decision{
+		Behavior: "allow", Reason: "a hook at " + event + " that the user has trusted",
+		Chain: []audit.Step{{Layer: "hook", Source: string(source), Rule: origin, Answer: "allow"}},
+	}, cmd)
+}
+
+func (s *Session) exec(ctx context.Context, tool string, decision *audit.Decision, cmd sandbox.Command) (exit *sandbox.Exit, err error) {
 	input := execInput{cmd.Args, cmd.Dir, cmd.Env}
-	return exit, s.onRecord(ctx, "exec", "the user's own command", input, cmd.Envelope, func(rec *audit.Record) error {
+	return exit, s.onRecord(ctx, tool, decision, input, cmd.Envelope, func(rec *audit.Record) error {
 		stdout, stderr := counter{w: cmd.Stdout}, counter{w: cmd.Stderr}
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		exit, err = s.Session.Exec(ctx, cmd)
@@ -70,7 +83,7 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e sandbox
 	if !json.Valid(input) {
 		recorded = fmt.Sprintf("sha256:%x", sha256.Sum256(input))
 	}
-	return result, s.onRecord(ctx, name, "asked for by the program that opened the session", recorded, e, func(rec *audit.Record) error {
+	return result, s.onRecord(ctx, name, s.byUser("asked for by the program that opened the session"), recorded, e, func(rec *audit.Record) error {
 		result, err = s.Session.Call(ctx, name, input, e, progress)
 		if result != nil {
 			rec.Result.Stdout, rec.Result.Background = int64(len(result.Data)), result.Background
@@ -79,16 +92,18 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e sandbox
 	})
 }
 
+// byUser is the decision on what the user asks for, which nobody has to allow.
+func (s *Session) byUser(reason string) *audit.Decision {
+	step := audit.Step{Layer: "mode", Source: "user", Rule: "bypassPermissions", Answer: "allow"}
+	if s.Mode == sandbox.Direct {
+		step.Rule = ""
+	}
+	return &audit.Decision{Behavior: "allow", Reason: reason, Chain: []audit.Step{step}}
+}
+
 // onRecord writes the decision that allows a call, runs it, and writes what run
 // says came of it.
-func (s *Session) onRecord(ctx context.Context, tool, reason string, input any, e sandbox.Envelope, run func(result *audit.Record) error) error {
-	decision := &audit.Decision{
-		Behavior: "allow", Reason: reason,
-		Chain: []audit.Step{{Layer: "mode", Source: "user", Rule: "bypassPermissions", Answer: "allow"}},
-	}
-	if s.Mode == sandbox.Direct {
-		decision.Chain[0].Rule = ""
-	}
+func (s *Session) onRecord(ctx context.Context, tool string, decision *audit.Decision, input any, e sandbox.Envelope, run func(result *audit.Record) error) error {
 	r := audit.Record{
 		Kind: audit.KindDecision, Call: rand.Text(), Tool: tool, Decision: decision,
 		Envelope: envelope(e), Mechanisms: s.Mechanisms(), Image: Image,

@@ -139,6 +139,8 @@ type Pipeline struct {
 
 	mu     sync.Mutex
 	policy *permission.Policy
+	// opening is for the model, with the first result.
+	opening []string
 
 	turns *semaphore.Weighted // a call that may run beside others takes one, another all
 	batch batch
@@ -212,6 +214,7 @@ func (p *Pipeline) Run(ctx context.Context, u Use) *Outcome {
 	ctx, end := p.bound(ctx)
 	defer end()
 	c := &call{Pipeline: p, Outcome: Outcome{Use: u}, context: p.Context, started: time.Now()}
+	c.Messages = p.takeOpening()
 	for _, s := range steps {
 		if c.Err == nil || s.always {
 			if err := s.run(c, ctx); err != nil && c.Err == nil {

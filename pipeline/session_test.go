@@ -409,6 +409,35 @@ func TestHold(t *testing.T) {
 	s.Close()
 }
 
+// What settings expose is of a session that is created; one that exists is as it
+// was made, whatever they say since.
+func TestExposedBySettings(t *testing.T) {
+	asked, named, since := t.TempDir(), t.TempDir(), t.TempDir()
+	expose := func(dir, origin string) []sandbox.Exposed {
+		return []sandbox.Exposed{{Dirs: []sandbox.Expose{{Path: dir}}, Origin: origin}}
+	}
+	o := Options{Store: sallytest.Store(t), Workspace: workspace(t), Driver: sallytest.Driver(t), Expose: expose(asked, ""), ExposeNew: expose(named, "f:1")}
+	for i := range 2 {
+		s, err := Hold(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Expose) != 2 || s.Expose[0].Dirs[0].Path != asked || s.Expose[1].Dirs[0].Path != named || s.Expose[1].Origin != "f:1" {
+			t.Errorf("%d: %+v", i, s.Expose)
+		}
+		s.Close()
+		o.ExposeNew = expose(since, "f:1")
+	}
+	o.Expose = expose(since, "")
+	if _, err := Hold(o); err == nil || !strings.Contains(err.Error(), "created with other --expose") {
+		t.Errorf("another --expose: %v", err)
+	}
+	o.Name, o.Expose, o.ExposeNew = "other", nil, expose("/", "f:2")
+	if _, err := Hold(o); err == nil || !strings.Contains(err.Error(), "f:2: additionalDirectories: /: ") {
+		t.Errorf("what may not be exposed: %v", err)
+	}
+}
+
 // A session that was made for an Open that failed is gone; one that was there
 // stays.
 func TestOpenThatFails(t *testing.T) {

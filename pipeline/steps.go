@@ -136,7 +136,7 @@ func (c *call) preToolUse(ctx context.Context) error {
 	if c.Hooks == nil {
 		return nil
 	}
-	answer, err := c.Hooks.PreToolUse(ctx, c.hookCall())
+	answer, err := c.Hooks.PreToolUse(ctx, c.hookCall(ctx))
 	if err != nil {
 		answer = &HookAnswer{Behavior: permission.Ask, Reason: fmt.Sprintf("a hook failed: %v", err)}
 	}
@@ -144,35 +144,23 @@ func (c *call) preToolUse(ctx context.Context) error {
 		return nil
 	}
 	c.hook = answer
-	if answer.AdditionalContext != "" {
-		c.Messages = append(c.Messages, answer.AdditionalContext)
-	}
-	if answer.UpdatedInput == nil {
-		return nil
-	}
-	c.sent, c.Use.Input = c.Use.Input, answer.UpdatedInput
-	for _, again := range []func(*call, context.Context) error{(*call).parse, (*call).validate, (*call).backfill} {
-		if err := again(c, ctx); err != nil {
-			return fmt.Errorf("a hook changed the input: %w", err)
-		}
-	}
-	return nil
-}
-
-func (c *call) hookCall() *HookCall {
-	input, err := json.Marshal(c.filled)
-	if err != nil {
-		input = c.Use.Input
-	}
-	return &HookCall{Session: c.context.Session, Tool: c.Tool, UseID: c.Use.ID, Input: input}
+	c.hear(answer)
+	return c.change(ctx, answer.UpdatedInput)
 }
 
 // Step 8. The decision is on record before anything is done by it; of a call
 // that can change something it is on disk.
-func (c *call) resolvePermission(ctx context.Context) error {
+func (c *call) resolvePermission(ctx context.Context) error { return c.decide(ctx) }
+
+func (c *call) decide(ctx context.Context) error {
 	c.Decision = c.policy.Resolve(*c.request(ctx))
 	if err := c.hearClassifier(ctx); err != nil {
 		return err
+	}
+	if c.Decision.Behavior == permission.Ask {
+		if err := c.askHooks(ctx); err != nil {
+			return err
+		}
 	}
 	if c.Decision.Behavior == permission.Ask {
 		c.ask(ctx)
@@ -206,7 +194,8 @@ func (c *call) request(ctx context.Context) *permission.Request {
 }
 
 // hearClassifier waits for a verdict, if one was begun and matters: an objection
-// makes a call be asked about that no person and no rule has allowed.
+// makes a call be asked about that no person and no rule has allowed, and an
+// approval answers what it may answer ([permission.Decision].Classifiable).
 func (c *call) hearClassifier(ctx context.Context) error {
 	if c.verdict == nil || c.Decision.Behavior == permission.Deny {
 		return nil
@@ -224,7 +213,12 @@ func (c *call) hearClassifier(ctx context.Context) error {
 	chain := c.Decision.Chain
 	c.Decision.Chain = append(chain, permission.Step{Layer: "classifier", Rule: v.Reason, Answer: string(v.Behavior)})
 	c.sections = v.Sections
-	if c.Decision.Behavior == permission.Allow && chain[len(chain)-1].Layer == "mode" {
+	switch {
+	case v.Behavior == permission.Allow:
+		if c.Decision.Classifiable {
+			c.Decision.Behavior, c.Decision.Reason = permission.Allow, v.Reason
+		}
+	case c.Decision.Behavior == permission.Allow && chain[len(chain)-1].Layer == "mode":
 		c.Decision.Behavior, c.Decision.Reason = permission.Ask, v.Reason
 	}
 	return nil
@@ -301,14 +295,32 @@ func (c *call) handleDenial(ctx context.Context) error {
 		return nil
 	}
 	if c.Hooks != nil {
-		c.Hooks.PermissionDenied(ctx, c.hookCall(), c.Decision)
+		answer, err := c.Hooks.PermissionDenied(ctx, c.hookCall(ctx), c.Decision)
+		c.heard(answer, err)
 	}
 	return &DeniedError{Tool: c.Tool, Reason: c.Decision.Reason, InARow: c.inARow}
 }
 
 // Step 10. The call gets the input as it was sent, and is held to what was
 // judged: by the envelope, and by opening the paths that were judged.
-func (c *call) runCall(ctx context.Context) (err error) {
+//
+// One that was judged to be read-only and tries to write is judged again.
+func (c *call) runCall(ctx context.Context) error {
+	err := c.runOnce(ctx)
+	if c.leave == nil {
+		return err
+	}
+	tried := c.misjudged()
+	if recordErr := c.recordAttempts(len(tried) > 0); recordErr != nil {
+		return recordErr
+	}
+	if len(tried) == 0 || ctx.Err() != nil {
+		return err
+	}
+	return c.judgeAgain(ctx, tried)
+}
+
+func (c *call) runOnce(ctx context.Context) (err error) {
 	if c.leave, err = c.enter(ctx, c.tool.ConcurrencySafe(c.input)); err != nil {
 		return err
 	}
@@ -356,26 +368,14 @@ func cut(s string, n, most int) string {
 		string(head), n-len(head)-len(tail), n, most, string(tail))
 }
 
-// Step 12.
+// Step 12. Of a call that failed, hooks are told in step 14.
 func (c *call) postToolUse(ctx context.Context) error {
-	if c.Hooks == nil {
+	answer := c.tellHooks(ctx)
+	if answer == nil || answer.UpdatedOutput == nil || !strings.HasPrefix(c.Tool, "mcp__") {
 		return nil
 	}
-	answer, err := c.Hooks.PostToolUse(ctx, c.hookCall(), &c.Outcome)
-	if err != nil {
-		c.Notes = append(c.Notes, fmt.Sprintf("a hook failed after the call: %v", err))
-		return nil
-	}
-	if answer == nil {
-		return nil
-	}
-	if answer.AdditionalContext != "" {
-		c.Messages = append(c.Messages, answer.AdditionalContext)
-	}
-	if answer.Behavior == permission.Deny {
-		c.Messages = append(c.Messages, "A hook objects to what the call did: "+answer.Reason)
-	}
-	return nil
+	c.Blocks = blocksOf(answer.UpdatedOutput)
+	return c.holdToBudget(ctx)
 }
 
 // Step 13.
@@ -389,6 +389,7 @@ func (c *call) appendMessages(context.Context) error {
 func (c *call) closeRecord(ctx context.Context) error {
 	if c.Err != nil {
 		c.tellError()
+		c.tellHooks(ctx)
 	}
 	if len(c.Unknown) > 0 {
 		names := strings.Join(c.Unknown, ", ")

@@ -265,6 +265,16 @@ func TestAnswersAreSaved(t *testing.T) {
 
 	p, _ := newPipeline(func(d *tools.Definition[poke, string, int]) { d.Name = "Edit"; d.Aliases = nil })
 	p.policy.Mode = permission.Default
+	p.Locked, p.Prompter = true, &fakePrompter{answer: session}
+	locked := use(`{"path":"a","write":true}`)
+	locked.Name = "Edit"
+	for range 2 {
+		p.Run(t.Context(), locked)
+	}
+	if asked := p.Prompter.(*fakePrompter).asked; len(asked) != 2 || asked[0].Rule != "" || asked[0].CanSave {
+		t.Errorf("locked: asked %+v", asked)
+	}
+	p.Locked = false
 	prompter := &fakePrompter{answer: always}
 	p.Prompter = prompter
 	u := use(`{"path":"a","write":true}`)

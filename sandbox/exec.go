@@ -63,7 +63,11 @@ type Exit struct {
 	// Quarantined are paths that appeared in a direct workspace where nothing may
 	// (Settings.Absent), and were moved to the session's directory.
 	Quarantined []string
-	User, Sys   time.Duration // processor time
+	// Attempts are what it tried to change in the eye, until it ended;
+	// AttemptsDropped is how many more there were.
+	Attempts        []Attempt
+	AttemptsDropped int
+	User, Sys       time.Duration // processor time
 }
 
 // Status is the exit code as a shell gives it.
@@ -194,10 +198,12 @@ func (s *Session) exec(ctx context.Context, b *box, call uint64, env *wire.Envel
 			Dir: strings.HasPrefix(got.StartError, wire.NoWorkingDir),
 		}
 	}
-	return &Exit{
+	exit := &Exit{
 		Code: int(uint8(got.Code)), Signal: unix.Signal(got.Signal & 0x7f), Background: int(got.Background),
 		User: time.Duration(got.UserUs) * time.Microsecond, Sys: time.Duration(got.SystemUs) * time.Microsecond,
-	}, err
+	}
+	exit.Attempts, exit.AttemptsDropped = attempts(got.Attempts)
+	return exit, err
 }
 
 // mostInput is the most that one call can be given, in bytes: a message has room
@@ -341,6 +347,9 @@ type Returned struct {
 	Data        []byte   // comes from inside, and is not to be trusted
 	Background  int      // processes that it left running in the session
 	Quarantined []string // as in Exit
+	// As in Exit, of the programs that it started.
+	Attempts        []Attempt
+	AttemptsDropped int
 }
 
 // Call runs a function of the guest: what a tool does inside. The input and the
@@ -372,6 +381,7 @@ func (s *Session) Call(ctx context.Context, name string, input []byte, e Envelop
 	var r *Returned
 	if got != nil {
 		r = &Returned{Data: got.Data, Background: got.Background, Quarantined: moved}
+		r.Attempts, r.AttemptsDropped = attempts(got.Attempts)
 	}
 	background := e.Box == Hand && (got == nil || got.Background > 0)
 	return r, errors.Join(s.over(err), moveErr, s.running.end(ctx, e.Box == Hand, background))

@@ -42,7 +42,7 @@ func (s *Session) Fork(ctx context.Context) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
 	}
-	opened, err := fork.greet(ctx, wire.NewClient(conn), fork.hand, fork.writable())
+	opened, err := fork.greet(ctx, wire.NewClient(conn), fork.hand, fork.writable(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
 	}

@@ -69,6 +69,7 @@ type Session struct {
 type box struct {
 	client   *wire.Client
 	landlock int
+	attempts string // in the eye: by what it is noticed what programs try to change
 	env      []string
 }
 
@@ -176,7 +177,13 @@ func (s *Session) open(ctx context.Context, b Box) (*box, error) {
 	if b == Eye {
 		spec, writable = s.eye, s.eyeWritable()
 	}
-	opened, err := s.greet(ctx, wire.NewClient(conn), spec, writable)
+	var notify []byte
+	if b == Eye {
+		if notify, err = changesFilter(); err != nil {
+			return nil, err
+		}
+	}
+	opened, err := s.greet(ctx, wire.NewClient(conn), spec, writable, notify)
 	if err != nil {
 		return nil, fmt.Errorf("the %s: %w", b, err)
 	}
@@ -184,13 +191,14 @@ func (s *Session) open(ctx context.Context, b Box) (*box, error) {
 	return opened, nil
 }
 
-// greet settles with a guest what it is to do.
-func (s *Session) greet(ctx context.Context, client *wire.Client, spec *specs.Spec, writable []string) (*box, error) {
+// greet settles with a guest what it is to do. By the filter notify it notices what
+// programs try to change; nil is none.
+func (s *Session) greet(ctx context.Context, client *wire.Client, spec *specs.Spec, writable []string, notify []byte) (*box, error) {
 	filter, err := startedFilter()
 	if err != nil {
 		return nil, err
 	}
-	hello := &wire.HelloRequest{Version: version.Version, Writable: bytesOf(writable), CallFilter: filter, Env: bytesOf(spec.Process.Env)}
+	hello := &wire.HelloRequest{Version: version.Version, Writable: bytesOf(writable), CallFilter: filter, NotifyFilter: notify, Env: bytesOf(spec.Process.Env)}
 	if s.who.uid != 0 {
 		hello.Processes = uint64(s.limits.Pids)
 	}
@@ -202,7 +210,11 @@ func (s *Session) greet(ctx context.Context, client *wire.Client, spec *specs.Sp
 		client.Close()
 		return nil, err
 	}
-	return &box{client: client, landlock: int(resp.LandlockAbi), env: spec.Process.Env}, nil
+	b := &box{client: client, landlock: int(resp.LandlockAbi), env: spec.Process.Env}
+	if notify != nil {
+		b.attempts = attemptsNoticed(resp)
+	}
+	return b, nil
 }
 
 // writable are the paths that a call in the hand may write.
@@ -307,7 +319,8 @@ func (s *Session) stop(why error) error {
 // Home is the home directory inside.
 func (s *Session) Home() string { return s.who.home }
 
-// Mechanisms says by what each part of the isolation is held.
+// Mechanisms says by what each part of the isolation is held; and once a call has
+// run in the eye, by what it is noticed that one tries to change something there.
 func (s *Session) Mechanisms() map[string]string {
 	m := s.containers.Mechanisms()
 	m["limits.disk"] = "watched; RLIMIT_FSIZE for each file"
@@ -316,6 +329,9 @@ func (s *Session) Mechanisms() map[string]string {
 	defer s.mu.Unlock()
 	if b := s.boxes[Hand]; b != nil && b.landlock > 0 {
 		m["writes"] = fmt.Sprintf("mounts, Landlock ABI %d", b.landlock)
+	}
+	if b := s.boxes[Eye]; b != nil {
+		m[AttemptsMechanism] = b.attempts
 	}
 	return m
 }

@@ -267,6 +267,11 @@ var (
 		filter, err := seccomp.Compile(seccomp.Started(), runtime.GOARCH)
 		return load.Bytes(filter), err
 	})
+	// changesFilter is what calls in the eye take beside.
+	changesFilter = sync.OnceValues(func() ([]byte, error) {
+		filter, err := seccomp.Compile(seccomp.Changes(), runtime.GOARCH)
+		return load.Bytes(filter), err
+	})
 )
 
 // LandlockABI is the version of Landlock that this kernel has, 0 for none.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -29,12 +30,12 @@ func checkCommand() *cli.Command {
 			"   sallyport check --deny 'Read(.env)' Read '{\"file_path\": \".env\"}'\n\n" +
 			"With --json it is {behavior, reason, chain: [{layer, source, rule, answer}], envelope}. The exit code is 0\n" +
 			"whatever is decided.",
-		Flags: append(append([]cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "w", Usage: "the workspace `DIR`", DefaultText: "the current directory"},
 			&cli.StringFlag{Name: "C", Usage: "the working directory `DIR` in it", DefaultText: "the workspace"},
 			&cli.StringSliceFlag{Name: "deny", Usage: "deny what `RULE` names, whatever allows it"},
 			jsonFlag(),
-		}, ruleFlags()...), settingsFlags()...),
+		}, slices.Concat(ruleFlags(), settingsFlags())...),
 		BashComplete: completeTools,
 		Action:       runCheck,
 	}
@@ -48,26 +49,21 @@ func runCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	store, err := openStore()
-	if err != nil {
-		return err
-	}
-	o := pipeline.Options{Store: store, Workspace: c.String("w")}
+	var o pipeline.Options
 	if err := denials(c, &o); err != nil {
 		return err
 	}
-	p, _, err := policy(c, &o)
+	if o.Workspace, err = sandbox.ResolveWorkspace(c.String("w")); err != nil {
+		return err
+	}
+	// Without a state directory, nothing is trusted.
+	o.Store, _ = openStore()
+	p, l, err := policy(c, &o)
 	if err != nil {
 		return err
 	}
-	for _, e := range o.ExposeNew {
-		for _, dir := range e.Dirs {
-			p.Exposed = append(p.Exposed, dir.Path)
-		}
-	}
-	if p.Workspace, err = sandbox.ResolveWorkspace(c.String("w")); err != nil {
-		return err
-	}
+	l.say()
+	p.Workspace = o.Workspace
 	if p.Home, err = os.UserHomeDir(); err != nil {
 		p.Home = "/nonexistent"
 	}

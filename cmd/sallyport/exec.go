@@ -123,6 +123,7 @@ func runExec(c *cli.Context) error {
 	if err := l.fits(s.Workspace); err != nil {
 		return errors.Join(err, s.Close())
 	}
+	l.say()
 	l.sayHidden(&o, s.Stored().Stored)
 	exit, err := r.exec(ctx, s, args)
 	stored, endErr := s.End()

@@ -88,7 +88,7 @@ func newApp() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			execCommand(), callCommand(), checkCommand(), explainCommand(), agentCommand(), mcpCommand(), toolsCommand(), approveCommand(), trustCommand(),
+			execCommand(), callCommand(), checkCommand(), explainCommand(), agentCommand(), mcpCommand(), toolsCommand(), hookCommand(), approveCommand(), trustCommand(),
 			diffCommand(), applyCommand(), discardCommand(),
 			sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
 		},

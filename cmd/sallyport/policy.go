@@ -44,6 +44,7 @@ func policyFlags() []cli.Flag {
 func agentFlags(more ...cli.Flag) []cli.Flag {
 	flags := append(sessionFlags(), boxFlags("deny what `RULE` names, whatever allows it: Bash(rm *), Edit; files of Read(.env) are hidden from programs too, those of Edit(*.lock) read-only")...)
 	flags = append(flags, policyFlags()...)
+	flags = append(flags, &cli.BoolFlag{Name: "hooks-on-host", Usage: "run the hooks of the workspace's settings on this machine, outside of the session"})
 	flags = append(flags, &cli.BoolFlag{Name: "new", Usage: "use a session of its own, which is removed at the end unless it has changes"})
 	return append(flags, more...)
 }
@@ -90,6 +91,9 @@ type agentRun struct {
 	session  *pipeline.Session
 	pipeline *pipeline.Pipeline
 	own      bool // --new
+
+	ctx   context.Context // ends when the user interrupts
+	began bool            // hooks know of it
 }
 
 // openAgent opens the session and the pipeline that the flags describe.
@@ -126,10 +130,14 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	if err := l.fits(s.Workspace); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
+	l.say()
 	l.sayHidden(&o, s.Stored().Stored)
 	r.pipeline.Save, r.pipeline.Locked = l.save, l.RulesLocked != ""
 	if c.Bool("save") {
 		r.pipeline.SaveSession = permission.FromLocal
+	}
+	if err := r.begin(ctx, l.Hooks); err != nil {
+		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
 }
@@ -141,6 +149,7 @@ func ownName() string { return "run-" + time.Now().UTC().Format("20060102-150405
 // own that has no changes is removed.
 func (r *agentRun) close() error {
 	var err error
+	r.finish()
 	if r.pipeline != nil {
 		err = r.session.SaveState(r.pipeline.Context.State)
 	}

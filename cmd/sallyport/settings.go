@@ -30,7 +30,8 @@ func importFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "import-settings", Usage: "read an agent's own settings too: .claude/settings.json and settings.local.json, and ~/.claude/settings.json"}
 }
 
-// placesOf says where the settings for a workspace are.
+// placesOf says where the settings for a workspace are. Without a store, nothing
+// is trusted.
 func placesOf(c *cli.Context, store *sandbox.Store, workspace string) (*settings.Places, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -41,8 +42,11 @@ func placesOf(c *cli.Context, store *sandbox.Store, workspace string) (*settings
 		home = real // the workspace's path has no link in it either
 	}
 	p := &settings.Places{
-		Policy: settings.DefaultPolicy, User: user, Home: home, Workspace: workspace, State: store.Dir(),
+		Policy: settings.DefaultPolicy, User: user, Home: home, Workspace: workspace,
 		Import: c.Bool("import-settings"), PolicyOnly: c.Bool("no-settings"),
+	}
+	if store != nil {
+		p.State = store.Dir()
 	}
 	if p.Import && p.PolicyOnly {
 		return nil, usageError(c, "--no-settings and --import-settings exclude each other")
@@ -93,12 +97,6 @@ func loadSettings(c *cli.Context, o *pipeline.Options, rules []permission.Rule) 
 		}
 		if e != nil {
 			o.ExposeNew = append(o.ExposeNew, *e)
-		}
-	}
-	sayUntrusted(s.Untrusted())
-	for _, r := range s.Dropped {
-		if r.Source == permission.FromCLI && r.Origin == "" {
-			complain(fmt.Sprintf("--allow %s does not count: by %s only the policy's own rules allow", r.String(), s.RulesLocked))
 		}
 	}
 	return &loaded{s, places}, nil
@@ -166,6 +164,16 @@ func (l *loaded) fits(workspace string) error {
 		return fmt.Errorf("the session is of %s now, and no longer of %s; try again", workspace, l.places.Workspace)
 	}
 	return nil
+}
+
+// say says what does not count, or is not as the settings have it.
+func (l *loaded) say() {
+	sayUntrusted(l.Untrusted())
+	for _, r := range l.Dropped {
+		if r.Source == permission.FromCLI && r.Origin == "" {
+			complain(fmt.Sprintf("--allow %s does not count: by %s only the policy's own rules allow", r.String(), l.RulesLocked))
+		}
+	}
 }
 
 // sayHidden says which directories of the settings a session that was made before

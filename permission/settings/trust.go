@@ -57,6 +57,9 @@ func (p *Places) trusts(name string, data []byte) (bool, error) {
 func (p *Places) Trust(f *File) error { return p.trust(f.Name, f.bytes) }
 
 func (p *Places) trust(name string, data []byte) error {
+	if p.State == "" {
+		return errors.New("there is no state directory to remember in what is trusted")
+	}
 	dir := filepath.Join(p.State, trustDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("remembering what is trusted: %w", err)

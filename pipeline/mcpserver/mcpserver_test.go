@@ -480,6 +480,18 @@ func TestProgress(t *testing.T) {
 // A hook does something before each call.
 type hook func()
 
+func (hook) PermissionRequest(context.Context, *pipeline.HookCall) (*pipeline.HookAnswer, error) {
+	return nil, nil
+}
+
+func (hook) SessionStart(context.Context, *pipeline.HookCall, string) (*pipeline.HookAnswer, error) {
+	return nil, nil
+}
+
+func (hook) SessionEnd(context.Context, *pipeline.HookCall, string) (*pipeline.HookAnswer, error) {
+	return nil, nil
+}
+
 func (h hook) PreToolUse(context.Context, *pipeline.HookCall) (*pipeline.HookAnswer, error) {
 	h()
 	return nil, nil
@@ -489,7 +501,9 @@ func (hook) PostToolUse(context.Context, *pipeline.HookCall, *pipeline.Outcome) 
 	return nil, nil
 }
 
-func (hook) PermissionDenied(context.Context, *pipeline.HookCall, *permission.Decision) {}
+func (hook) PermissionDenied(context.Context, *pipeline.HookCall, *permission.Decision) (*pipeline.HookAnswer, error) {
+	return nil, nil
+}
 
 // Each of many calls at once gets its own result.
 func TestConcurrentCalls(t *testing.T) {

@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) []Check {
 	checks = append(checks, cgroups(held, kind, err)...)
 	checks = append(checks, disk(o.Store.Dir()))
 	if guest.Status == OK {
-		checks = append(checks, session(ctx, o))
+		checks = append(checks, session(ctx, o)...)
 	}
 	return append(append(checks, ripgrep()), engines(ctx)...)
 }
@@ -283,50 +283,62 @@ func disk(state string) Check {
 }
 
 // session starts a session for real, and runs a command in each of its boxes.
-func session(ctx context.Context, o Options) Check {
+func session(ctx context.Context, o Options) []Check {
 	c := Check{Name: "session", Status: OK}
 	start := time.Now()
-	err := trySession(ctx, o)
+	mechanisms, err := trySession(ctx, o)
 	if err != nil {
 		c.Status, c.Found, c.Means = Fail, err.Error(), "no session starts"
-		return c
+		return []Check{c}
 	}
 	c.Found = fmt.Sprintf("started, ran a command in both boxes and ended in %v", time.Since(start).Round(100*time.Microsecond))
+	return []Check{c, notification(mechanisms[sandbox.AttemptsMechanism])}
+}
+
+// notification says whether it is seen what a call that should only read tries to
+// change.
+func notification(mechanism string) Check {
+	c := Check{Name: "notification", Status: OK, Found: mechanism}
+	if mechanism != sandbox.AttemptsSeen {
+		c.Status = Less
+		c.Means = "what a call that only reads tries to change is stopped, but not seen"
+		c.Cure = "use Linux 5.5 or newer; in a container or under a tracer that answers system calls itself, run outside of it"
+	}
 	return c
 }
 
-func trySession(ctx context.Context, o Options) (err error) {
+func trySession(ctx context.Context, o Options) (mechanisms map[string]string, err error) {
 	dir, err := os.MkdirTemp("", "sallyport-doctor-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	workspace := filepath.Join(dir, "workspace")
 	if err := os.Mkdir(workspace, 0o755); err != nil {
-		return err
+		return nil, err
 	}
 	s, err := o.Store.Create(sandbox.Settings{
 		Name: fmt.Sprintf("doctor-%d", os.Getpid()), Workspace: workspace, Mode: sandbox.Cow, Image: "host", Driver: o.Driver.Name(),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Remove()) }()
 	live, err := s.Start(ctx, sandbox.StartOptions{Driver: o.Driver, Env: os.Environ()})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, live.Close()) }()
 	for _, box := range []sandbox.Box{sandbox.Hand, sandbox.Eye} {
 		exit, err := live.Exec(ctx, sandbox.Command{Args: []string{"true"}, Envelope: sandbox.Envelope{Box: box}})
 		if err != nil {
-			return fmt.Errorf("the %v: %w", box, err)
+			return nil, fmt.Errorf("the %v: %w", box, err)
 		}
 		if exit.Status() != 0 {
-			return fmt.Errorf("the %v: true ended with %d", box, exit.Status())
+			return nil, fmt.Errorf("the %v: true ended with %d", box, exit.Status())
 		}
 	}
-	return nil
+	return live.Mechanisms(), nil
 }
 
 func ripgrep() Check {

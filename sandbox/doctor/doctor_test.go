@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/native"
 	"github.com/sallyport/sallyport/test/sallytest"
 )
@@ -47,7 +48,7 @@ func TestThisMachine(t *testing.T) {
 		}
 		seen[c.Name] = c
 	}
-	for _, name := range []string{"kernel", "guest", "namespaces", "overlay", "Landlock", "seccomp", "cgroups", "disk", "session", "ripgrep"} {
+	for _, name := range []string{"kernel", "guest", "namespaces", "overlay", "Landlock", "seccomp", "cgroups", "disk", "session", "notification", "ripgrep"} {
 		if _, ok := seen[name]; !ok {
 			t.Errorf("%s was not looked at", name)
 		}
@@ -260,6 +261,11 @@ func TestSeccomp(t *testing.T) {
 	if !seccompHas(unix.SECCOMP_RET_ERRNO) || seccompHas(0x12340000) {
 		t.Error("what a filter can do is not found out")
 	}
+}
+
+func TestNotification(t *testing.T) {
+	expect(t, notification(sandbox.AttemptsSeen), OK, "seccomp notification")
+	expect(t, notification("suspected from what programs say: no seccomp notification (device or resource busy)"), Less, "busy", "stopped, but not seen", "Linux 5.5")
 }
 
 func TestCgroups(t *testing.T) {

@@ -42,13 +42,14 @@ func (g *Guest) call(req *wire.CallRequest, progress func(r *running, piece []by
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	r := newRunning(cancel)
+	r := g.newRunning(cancel)
 	if err := g.begin(req.Call, r); err != nil {
 		return nil, err
 	}
 	defer g.end(req.Call)
 
-	p := &programs{guest: g, req: req}
+	defer r.attempts.end()
+	p := &programs{guest: g, req: req, attempts: r.attempts}
 	c := &inside.Call{
 		Input: req.Input, Programs: p, Env: g.env,
 		Progress: func(data []byte) {
@@ -77,6 +78,8 @@ func (g *Guest) call(req *wire.CallRequest, progress func(r *running, piece []by
 	}
 	if p.started {
 		last.Background = g.marks.count(req.Call)
+		// A result may fill a message; evidence takes what is left.
+		last.Attempts = r.attempts.end().Within(wire.MaxFrame - 1024 - len(result))
 	}
 	return last, nil
 }
@@ -94,6 +97,8 @@ type programs struct {
 	guest   *Guest
 	req     *wire.CallRequest
 	started bool
+
+	attempts *attempts
 }
 
 // Run implements [inside.Programs].
@@ -114,6 +119,7 @@ func (p *programs) Run(ctx context.Context, prog inside.Program) (*inside.Exit, 
 		if out.stderr {
 			w = prog.Stderr
 		}
+		out.heard = p.guest.suspicion(p.attempts, out)
 		pumps.Go(func() { out.copyTo(w) })
 	}
 	killed := make(chan struct{})
@@ -134,6 +140,9 @@ func (p *programs) Run(ctx context.Context, prog inside.Program) (*inside.Exit, 
 		exit.Signal = int(e.status.Signal())
 	} else {
 		exit.Code = e.status.ExitStatus()
+	}
+	if p.attempts != nil && e.status != 0 {
+		p.attempts.failed()
 	}
 	return exit, ctx.Err()
 }
@@ -156,7 +165,7 @@ func (p *programs) start(prog inside.Program, streams *stdio) (<-chan exited, er
 	for _, f := range prog.Files {
 		files = append(files, f.Fd())
 	}
-	return p.guest.launch(p.req.Call, p.req.Envelope, prog.Args, &syscall.ProcAttr{
+	return p.guest.launch(p.req.Call, p.req.Envelope, p.attempts, prog.Args, &syscall.ProcAttr{
 		Dir: prog.Dir, Env: prog.Env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 }

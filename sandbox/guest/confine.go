@@ -13,14 +13,15 @@ import (
 )
 
 // confined runs f on an operating system thread of its own that is held to an
-// envelope, and waits for it. The thread is thrown away afterwards: what it
-// took on cannot be taken off. What f starts inherits it. The filter is one that
-// the thread takes beside the envelope's; nil is none. When the thread is ready,
+// envelope, and waits for it. The thread is thrown away afterwards, or when the
+// call ends whose list it fills: what it took on cannot be taken off. What f starts inherits it. The filter is one that
+// the thread takes beside the envelope's; nil is none. What it tries is put on
+// the list, unless that is nil. When the thread is ready,
 // around is called with what makes it run f; nil adds nothing around it.
 //
 // The main goroutine must be locked to the main thread, so that f never runs
 // there: the main thread cannot end.
-func (g *Guest) confined(env *wire.Envelope, filter []byte, f func() error, around func(func() error) error) error {
+func (g *Guest) confined(env *wire.Envelope, filter []byte, on *attempts, f func() error, around func(func() error) error) error {
 	ruleset, err := g.ruleset(env)
 	if err != nil {
 		return err
@@ -32,10 +33,24 @@ func (g *Guest) confined(env *wire.Envelope, filter []byte, f func() error, arou
 	wanted := make(chan bool, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked
-		err := confine(ruleset, filter, env.GetSeccomp())
+		err := confine(ruleset, filter)
+		var l *listener
+		if err == nil && on != nil && g.watch.filter != nil {
+			l, err = g.watched(on)
+		}
+		if err == nil {
+			err = confine(-1, env.GetSeccomp()) // the last one: it may forbid to take more
+		}
 		ready <- err
 		if err == nil && <-wanted {
 			done <- f()
+			if l != nil {
+				l.during()
+			}
+		}
+		if l != nil {
+			l.on.leave()
+			go l.after()
 		}
 	}()
 	if err := <-ready; err != nil {
@@ -62,7 +77,7 @@ func (g *Guest) function(env *wire.Envelope, f func() error) error {
 	if !env.GetNarrow() && len(env.GetSeccomp()) == 0 {
 		return f() // held to the default envelope, as all threads are; see Hello
 	}
-	return g.confined(env, nil, f, nil)
+	return g.confined(env, nil, nil, f, nil)
 }
 
 // confine holds the calling thread to a Landlock ruleset, unless that is -1, and

@@ -26,10 +26,12 @@ type running struct {
 	mu       sync.Mutex
 	drained  sync.Cond // signalled when room in the window may have come
 	inFlight uint64    // sent and not acknowledged, as wire.Charge has it
+
+	attempts *attempts // nil where nobody asks for them
 }
 
-func newRunning(cancel func()) *running {
-	r := &running{cancel: cancel}
+func (g *Guest) newRunning(cancel func()) *running {
+	r := &running{cancel: cancel, attempts: g.newAttempts()}
 	r.drained.L = &r.mu
 	return r
 }
@@ -42,8 +44,8 @@ func (g *Guest) Exec(_ context.Context, req *wire.ExecRequest, stream wire.Guest
 	}
 	defer streams.close()
 	// From here on there is something that takes input.
-	r := &running{cancel: func() {}, stdin: streams.stdin, terminal: streams.terminal}
-	r.drained.L = &r.mu
+	r := g.newRunning(func() {})
+	r.stdin, r.terminal = streams.stdin, streams.terminal
 	if err := g.begin(req.Call, r); err != nil {
 		streams.closeInside()
 		return err
@@ -56,7 +58,8 @@ func (g *Guest) Exec(_ context.Context, req *wire.ExecRequest, stream wire.Guest
 // exec runs the program and returns how it ended, all that it wrote having been
 // sent.
 func (g *Guest) exec(req *wire.ExecRequest, r *running, streams *stdio, stream wire.Guest_ExecServer) *wire.Exit {
-	ended, err := g.launch(req.Call, req.Envelope, strs(req.Args), &syscall.ProcAttr{
+	defer r.attempts.end()
+	ended, err := g.launch(req.Call, req.Envelope, r.attempts, strs(req.Args), &syscall.ProcAttr{
 		Dir: string(req.Dir), Env: strs(req.Env), Files: streams.inside(),
 		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: streams.terminal != nil},
 	})
@@ -66,6 +69,7 @@ func (g *Guest) exec(req *wire.ExecRequest, r *running, streams *stdio, stream w
 	}
 	var pumps sync.WaitGroup
 	for _, out := range streams.outputs {
+		out.heard = g.suspicion(r.attempts, out)
 		pumps.Go(func() { r.pump(out, stream) })
 	}
 	e := <-ended
@@ -84,6 +88,10 @@ func (g *Guest) exec(req *wire.ExecRequest, r *running, streams *stdio, stream w
 	} else {
 		exit.Code = int32(e.status.ExitStatus())
 	}
+	if r.attempts != nil && e.status != 0 {
+		r.attempts.failed()
+	}
+	exit.Attempts = r.attempts.end()
 	return exit
 }
 
@@ -97,8 +105,9 @@ func notStarted(err error) *wire.Exit {
 	return &wire.Exit{StartErrno: int32(errno), StartError: err.Error()}
 }
 
-// launch starts a program, marked as the call's and held to its envelope.
-func (g *Guest) launch(call uint64, env *wire.Envelope, args []string, attr *syscall.ProcAttr) (<-chan exited, error) {
+// launch starts a program, marked as the call's and held to its envelope. What it
+// tries is put on the list, unless that is nil.
+func (g *Guest) launch(call uint64, env *wire.Envelope, on *attempts, args []string, attr *syscall.ProcAttr) (<-chan exited, error) {
 	if len(args) == 0 {
 		return nil, syscall.EINVAL
 	}
@@ -107,7 +116,7 @@ func (g *Guest) launch(call uint64, env *wire.Envelope, args []string, attr *sys
 		return nil, err
 	}
 	var ended <-chan exited
-	err = g.confined(env, g.callFilter, func() (err error) {
+	err = g.confined(env, g.callFilter, on, func() (err error) {
 		_, ended, err = g.reaper.start(func() (int, error) {
 			return syscall.ForkExec(path, args, attr)
 		})

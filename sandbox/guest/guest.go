@@ -40,6 +40,7 @@ type Guest struct {
 	callFilter     []byte
 	writable       []string // by a call that is not narrowed
 	env            []string // of programs that functions start
+	watch          watch
 
 	marks  *marks
 	reaper *reaper
@@ -148,8 +149,12 @@ func (g *Guest) Hello(_ context.Context, req *wire.HelloRequest) (*wire.HelloRes
 	g.callFilter, g.writable = req.CallFilter, strs(req.Writable)
 	g.marks.processes = req.Processes
 	g.env = strs(req.Env)
+	g.watch = newWatch(req.NotifyFilter)
 	g.ready = true
-	return &wire.HelloResponse{Version: g.version, LandlockAbi: int32(g.landlock)}, nil
+	return &wire.HelloResponse{
+		Version: g.version, LandlockAbi: int32(g.landlock),
+		Notifies: g.watch.filter != nil, NotifyErrno: int32(g.watch.errno),
+	}, nil
 }
 
 // begin registers a call under its number, which the host never uses again.

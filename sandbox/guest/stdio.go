@@ -57,7 +57,7 @@ func (s *stdio) openTerminal(size *wire.WindowSize) error {
 	}
 	s.child = [3]*os.File{slave, slave, slave}
 	s.stdin, s.terminal = master, master
-	s.outputs = []*output{{file: master}}
+	s.outputs = []*output{{file: master, terminal: true}}
 	if size == nil {
 		return nil
 	}
@@ -97,7 +97,11 @@ func (s *stdio) close() {
 type output struct {
 	file   *os.File
 	stderr bool
-	left   int // after the program's end: how much more is read of what is there
+	// terminal carries standard error as well.
+	terminal bool
+	// heard, unless it is nil, is told of what is read.
+	heard func(piece []byte)
+	left  int // after the program's end: how much more is read of what is there
 }
 
 // mostLeft is how much may be left in a pipe: the largest size that a process
@@ -111,6 +115,14 @@ func (o *output) programEnded() {
 }
 
 func (o *output) read(buf []byte) (int, error) {
+	n, err := o.readSome(buf)
+	if o.heard != nil && n > 0 {
+		o.heard(buf[:n])
+	}
+	return n, err
+}
+
+func (o *output) readSome(buf []byte) (int, error) {
 	if o.left == 0 {
 		n, err := o.file.Read(buf)
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -95,6 +95,9 @@ func (c *Client) Exec(ctx context.Context, req *ExecRequest, sink func(*ExecOutp
 			if err := drained(c, stream.Recv); err != nil {
 				return nil, err
 			}
+			if err := exit.Attempts.check(); err != nil {
+				return nil, c.violation("%w", err)
+			}
 			return exit, context.Cause(ctx)
 		}
 		if err := w.came(len(out.GetStdout()) + len(out.GetStderr())); err != nil {
@@ -146,6 +149,7 @@ func (w *window) consumed() error {
 type Returned struct {
 	Data       []byte
 	Background int // processes that it has left running
+	Attempts   *Attempts
 }
 
 // Call runs a function of the guest and hands each piece of its progress to
@@ -199,7 +203,10 @@ func (c *Client) Call(ctx context.Context, req *CallRequest, progress func([]byt
 
 // returned is what the last message of a call says.
 func (c *Client) returned(ctx context.Context, last *CallOutput) (*Returned, error) {
-	r := &Returned{Background: int(last.Background)}
+	if err := last.Attempts.check(); err != nil {
+		return nil, c.violation("%w", err)
+	}
+	r := &Returned{Background: int(last.Background), Attempts: last.Attempts}
 	switch body := last.Body.(type) {
 	case *CallOutput_Result:
 		r.Data = body.Result

@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,6 +96,14 @@ func stdout(n int) []byte {
 
 func exited(code int32) []byte {
 	return marshal(&ExecOutput{Body: &ExecOutput_Exit{Exit: &Exit{Code: code}}})
+}
+
+// attempting ends a program that has tried something.
+func attempting(list ...*Attempt) func(fakeGuest, uint32) {
+	return func(g fakeGuest, s uint32) {
+		g.send(s, typeData, 0, marshal(&ExecOutput{Body: &ExecOutput_Exit{Exit: &Exit{Attempts: &Attempts{Attempts: list}}}}))
+		g.end(s)
+	}
 }
 
 func result(b []byte) []byte { return marshal(&CallOutput{Body: &CallOutput_Result{Result: b}}) }
@@ -193,8 +203,31 @@ func TestGuestThatBreaksTheProtocol(t *testing.T) {
 		"progress for an answer": {callAtOnce, func(g fakeGuest, s uint32) {
 			g.send(s, typeResponse, 0, ok(&CallOutput{Body: &CallOutput_Progress{Progress: []byte("x")}}))
 		}, "a last message without a result"},
-		"a stream for an answer": {callAtOnce, func(g fakeGuest, s uint32) { g.send(s, typeData, 0, result(nil)) }, "a frame of type 3"},
-		"an answer that is none": {callAtOnce, func(g fakeGuest, s uint32) { g.send(s, typeResponse, 0, ok(&CallRequest{Call: 1})) }, ""},
+		"a stream for an answer":                    {callAtOnce, func(g fakeGuest, s uint32) { g.send(s, typeData, 0, result(nil)) }, "a frame of type 3"},
+		"an answer that is none":                    {callAtOnce, func(g fakeGuest, s uint32) { g.send(s, typeResponse, 0, ok(&CallRequest{Call: 1})) }, ""},
+		"too many attempts":                         {run, attempting(slices.Repeat([]*Attempt{{Op: Op_OP_WRITE}}, MaxAttempts+1)...), "65 attempts"},
+		"an attempt at nothing":                     {run, attempting(&Attempt{Path: []byte("/x")}), "an attempt at operation 0"},
+		"an attempt at what nobody knows":           {run, attempting(&Attempt{Op: 77}), "an attempt at operation 77"},
+		"an attempt at a relative path":             {run, attempting(&Attempt{Op: Op_OP_WRITE, Path: []byte("x")}), "an attempt at what is no path, of 1 bytes"},
+		"an attempt at a path that goes up":         {run, attempting(&Attempt{Op: Op_OP_WRITE, Path: []byte("/x/../y")}), "an attempt at what is no path"},
+		"an attempt at a path with a zero":          {run, attempting(&Attempt{Op: Op_OP_WRITE, Path: []byte("/x\x00y")}), "an attempt at what is no path"},
+		"an attempt at a path that is too long":     {run, attempting(&Attempt{Op: Op_OP_WRITE, Path: bytes.Repeat([]byte("/xxxxxxx"), 513)}), "an attempt at what is no path, of 4104 bytes"},
+		"an attempt to write an address":            {run, attempting(&Attempt{Op: Op_OP_WRITE, Path: []byte("1.2.3.4:5")}), "an attempt at what is no path"},
+		"an attempt to reach a name":                {run, attempting(&Attempt{Op: Op_OP_CONNECT, Path: []byte("evil.example:80")}), "an attempt at what is no path"},
+		"an attempt to reach an address twice over": {run, attempting(&Attempt{Op: Op_OP_SEND, Path: []byte("[::0001]:80")}), "an attempt at what is no path"},
+		"an attempt of no program":                  {run, attempting(&Attempt{Op: Op_OP_WRITE, Program: []byte("sh\n")}), "an attempt of what is no program, of 3 bytes"},
+		"an attempt of no program, with a result": {call, func(g fakeGuest, s uint32) {
+			g.send(s, typeData, 0, marshal(&CallOutput{
+				Body: &CallOutput_Result{}, Attempts: &Attempts{Attempts: []*Attempt{{Op: Op_OP_WRITE, Program: []byte("sh")}}},
+			}))
+			g.end(s)
+			g.send(s, typeResponse, 0, ok(nil))
+		}, ""},
+		"an attempt of no program, with an answer": {callAtOnce, func(g fakeGuest, s uint32) {
+			g.send(s, typeResponse, 0, ok(&CallOutput{
+				Body: &CallOutput_Result{}, Attempts: &Attempts{Attempts: []*Attempt{{Op: Op_OP_WRITE, Program: []byte("sh")}}},
+			}))
+		}, "an attempt of what is no program"},
 		"a progress that is too large": {call, func(g fakeGuest, s uint32) {
 			g.send(s, typeData, 0, marshal(&CallOutput{Body: &CallOutput_Progress{Progress: make([]byte, Chunk+1)}}))
 		}, "a piece of output of 32769 bytes"},

@@ -33,6 +33,97 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Op int32
+
+const (
+	Op_OP_UNSPECIFIED Op = 0
+	Op_OP_WRITE       Op = 1 // open what exists for writing
+	Op_OP_CREATE      Op = 2
+	Op_OP_TRUNCATE    Op = 3
+	Op_OP_REMOVE      Op = 4
+	Op_OP_RENAME      Op = 5
+	Op_OP_LINK        Op = 6
+	Op_OP_SYMLINK     Op = 7
+	Op_OP_MKDIR       Op = 8
+	Op_OP_MKNOD       Op = 9
+	Op_OP_CHMOD       Op = 10
+	Op_OP_CHOWN       Op = 11
+	Op_OP_UTIME       Op = 12
+	Op_OP_XATTR       Op = 13
+	Op_OP_CONNECT     Op = 14
+	Op_OP_SEND        Op = 15
+	Op_OP_SUSPECTED   Op = 16 // not seen: a program failed as if it had tried something
+)
+
+// Enum value maps for Op.
+var (
+	Op_name = map[int32]string{
+		0:  "OP_UNSPECIFIED",
+		1:  "OP_WRITE",
+		2:  "OP_CREATE",
+		3:  "OP_TRUNCATE",
+		4:  "OP_REMOVE",
+		5:  "OP_RENAME",
+		6:  "OP_LINK",
+		7:  "OP_SYMLINK",
+		8:  "OP_MKDIR",
+		9:  "OP_MKNOD",
+		10: "OP_CHMOD",
+		11: "OP_CHOWN",
+		12: "OP_UTIME",
+		13: "OP_XATTR",
+		14: "OP_CONNECT",
+		15: "OP_SEND",
+		16: "OP_SUSPECTED",
+	}
+	Op_value = map[string]int32{
+		"OP_UNSPECIFIED": 0,
+		"OP_WRITE":       1,
+		"OP_CREATE":      2,
+		"OP_TRUNCATE":    3,
+		"OP_REMOVE":      4,
+		"OP_RENAME":      5,
+		"OP_LINK":        6,
+		"OP_SYMLINK":     7,
+		"OP_MKDIR":       8,
+		"OP_MKNOD":       9,
+		"OP_CHMOD":       10,
+		"OP_CHOWN":       11,
+		"OP_UTIME":       12,
+		"OP_XATTR":       13,
+		"OP_CONNECT":     14,
+		"OP_SEND":        15,
+		"OP_SUSPECTED":   16,
+	}
+)
+
+func (x Op) Enum() *Op {
+	p := new(Op)
+	*p = x
+	return p
+}
+
+func (x Op) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Op) Descriptor() protoreflect.EnumDescriptor {
+	return file_wire_proto_enumTypes[0].Descriptor()
+}
+
+func (Op) Type() protoreflect.EnumType {
+	return &file_wire_proto_enumTypes[0]
+}
+
+func (x Op) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Op.Descriptor instead.
+func (Op) EnumDescriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{0}
+}
+
 type HelloRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -45,7 +136,11 @@ type HelloRequest struct {
 	// sock_filter: what PID 1 itself must do and a call must not.
 	CallFilter []byte `protobuf:"bytes,4,opt,name=call_filter,json=callFilter,proto3" json:"call_filter,omitempty"`
 	// The environment of programs that functions of the guest start.
-	Env           [][]byte `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"`
+	Env [][]byte `protobuf:"bytes,5,rep,name=env,proto3" json:"env,omitempty"`
+	// A system call filter that notifies of what programs try to change, as an
+	// array of struct sock_filter; empty where that is nobody's concern. It
+	// refuses nothing.
+	NotifyFilter  []byte `protobuf:"bytes,6,opt,name=notify_filter,json=notifyFilter,proto3" json:"notify_filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -115,11 +210,21 @@ func (x *HelloRequest) GetEnv() [][]byte {
 	return nil
 }
 
+func (x *HelloRequest) GetNotifyFilter() []byte {
+	if x != nil {
+		return x.NotifyFilter
+	}
+	return nil
+}
+
 type HelloResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	// The Landlock ABI in use, 0 for none.
-	LandlockAbi   int32 `protobuf:"varint,2,opt,name=landlock_abi,json=landlockAbi,proto3" json:"landlock_abi,omitempty"`
+	LandlockAbi int32 `protobuf:"varint,2,opt,name=landlock_abi,json=landlockAbi,proto3" json:"landlock_abi,omitempty"`
+	// Whether programs are watched by notify_filter, and the errno of why not.
+	Notifies      bool  `protobuf:"varint,3,opt,name=notifies,proto3" json:"notifies,omitempty"`
+	NotifyErrno   int32 `protobuf:"varint,4,opt,name=notify_errno,json=notifyErrno,proto3" json:"notify_errno,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -168,10 +273,25 @@ func (x *HelloResponse) GetLandlockAbi() int32 {
 	return 0
 }
 
+func (x *HelloResponse) GetNotifies() bool {
+	if x != nil {
+		return x.Notifies
+	}
+	return false
+}
+
+func (x *HelloResponse) GetNotifyErrno() int32 {
+	if x != nil {
+		return x.NotifyErrno
+	}
+	return 0
+}
+
 // An Envelope is what the kernel holds one call to.
 type Envelope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When set, only what is in writable may be written, and device nodes.
+	// When set, only what is in writable may be written, and device nodes. A path
+	// that does not exist stands for the directory that it would be made in.
 	Narrow   bool     `protobuf:"varint,1,opt,name=narrow,proto3" json:"narrow,omitempty"`
 	Writable [][]byte `protobuf:"bytes,2,rep,name=writable,proto3" json:"writable,omitempty"`
 	// A system call filter for this call alone, as an array of struct
@@ -497,8 +617,9 @@ type Exit struct {
 	// Processes of this call that still run.
 	Background uint32 `protobuf:"varint,5,opt,name=background,proto3" json:"background,omitempty"`
 	// Processor time, in microseconds.
-	UserUs        uint64 `protobuf:"varint,6,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"`
-	SystemUs      uint64 `protobuf:"varint,7,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
+	UserUs        uint64    `protobuf:"varint,6,opt,name=user_us,json=userUs,proto3" json:"user_us,omitempty"`
+	SystemUs      uint64    `protobuf:"varint,7,opt,name=system_us,json=systemUs,proto3" json:"system_us,omitempty"`
+	Attempts      *Attempts `protobuf:"bytes,8,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -582,6 +703,141 @@ func (x *Exit) GetSystemUs() uint64 {
 	return 0
 }
 
+func (x *Exit) GetAttempts() *Attempts {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+// Attempts are what the programs of a call tried to change where nothing may be
+// changed, until the call ended. See attempts.go for the bounds.
+type Attempts struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Attempts []*Attempt             `protobuf:"bytes,1,rep,name=attempts,proto3" json:"attempts,omitempty"`
+	// How many more there were, repetitions not counted where they are known to
+	// be some.
+	Dropped       uint64 `protobuf:"varint,2,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attempts) Reset() {
+	*x = Attempts{}
+	mi := &file_wire_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attempts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attempts) ProtoMessage() {}
+
+func (x *Attempts) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attempts.ProtoReflect.Descriptor instead.
+func (*Attempts) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Attempts) GetAttempts() []*Attempt {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+func (x *Attempts) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+type Attempt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Op    Op                     `protobuf:"varint,1,opt,name=op,proto3,enum=sallyport.wire.v1.Op" json:"op,omitempty"`
+	// Absolute and clean, or for a network address "IP:port"; empty when it is
+	// not known.
+	Path []byte `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// The path of the program's executable; empty when it is not known.
+	Program []byte `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"`
+	// What programs do beside their work, without which they do it as well.
+	Opportunistic bool `protobuf:"varint,4,opt,name=opportunistic,proto3" json:"opportunistic,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Attempt) Reset() {
+	*x = Attempt{}
+	mi := &file_wire_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Attempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Attempt) ProtoMessage() {}
+
+func (x *Attempt) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
+func (*Attempt) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Attempt) GetOp() Op {
+	if x != nil {
+		return x.Op
+	}
+	return Op_OP_UNSPECIFIED
+}
+
+func (x *Attempt) GetPath() []byte {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+func (x *Attempt) GetProgram() []byte {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *Attempt) GetOpportunistic() bool {
+	if x != nil {
+		return x.Opportunistic
+	}
+	return false
+}
+
 type InputRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Call          uint64                 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
@@ -594,7 +850,7 @@ type InputRequest struct {
 
 func (x *InputRequest) Reset() {
 	*x = InputRequest{}
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +862,7 @@ func (x *InputRequest) String() string {
 func (*InputRequest) ProtoMessage() {}
 
 func (x *InputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +875,7 @@ func (x *InputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputRequest.ProtoReflect.Descriptor instead.
 func (*InputRequest) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
+	return file_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *InputRequest) GetCall() uint64 {
@@ -660,7 +916,7 @@ type InputResponse struct {
 
 func (x *InputResponse) Reset() {
 	*x = InputResponse{}
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +928,7 @@ func (x *InputResponse) String() string {
 func (*InputResponse) ProtoMessage() {}
 
 func (x *InputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +941,7 @@ func (x *InputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputResponse.ProtoReflect.Descriptor instead.
 func (*InputResponse) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{8}
+	return file_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *InputResponse) GetClosed() bool {
@@ -705,7 +961,7 @@ type AckRequest struct {
 
 func (x *AckRequest) Reset() {
 	*x = AckRequest{}
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +973,7 @@ func (x *AckRequest) String() string {
 func (*AckRequest) ProtoMessage() {}
 
 func (x *AckRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +986,7 @@ func (x *AckRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckRequest.ProtoReflect.Descriptor instead.
 func (*AckRequest) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{9}
+	return file_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AckRequest) GetCall() uint64 {
@@ -755,7 +1011,7 @@ type AckResponse struct {
 
 func (x *AckResponse) Reset() {
 	*x = AckResponse{}
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +1023,7 @@ func (x *AckResponse) String() string {
 func (*AckResponse) ProtoMessage() {}
 
 func (x *AckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +1036,7 @@ func (x *AckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckResponse.ProtoReflect.Descriptor instead.
 func (*AckResponse) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{10}
+	return file_wire_proto_rawDescGZIP(), []int{12}
 }
 
 type KillRequest struct {
@@ -793,7 +1049,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +1061,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +1074,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{11}
+	return file_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *KillRequest) GetCall() uint64 {
@@ -844,7 +1100,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1112,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1125,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{12}
+	return file_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *KillResponse) GetKilled() uint32 {
@@ -891,7 +1147,7 @@ type CallRequest struct {
 
 func (x *CallRequest) Reset() {
 	*x = CallRequest{}
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1159,7 @@ func (x *CallRequest) String() string {
 func (*CallRequest) ProtoMessage() {}
 
 func (x *CallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1172,7 @@ func (x *CallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRequest.ProtoReflect.Descriptor instead.
 func (*CallRequest) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{13}
+	return file_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CallRequest) GetCall() uint64 {
@@ -955,15 +1211,17 @@ type CallOutput struct {
 	//	*CallOutput_Result
 	//	*CallOutput_Error
 	Body isCallOutput_Body `protobuf_oneof:"body"`
-	// With the last message: processes that the function has left running.
-	Background    uint32 `protobuf:"varint,4,opt,name=background,proto3" json:"background,omitempty"`
+	// With the last message: processes that the function has left running, and
+	// what its programs tried to change.
+	Background    uint32    `protobuf:"varint,4,opt,name=background,proto3" json:"background,omitempty"`
+	Attempts      *Attempts `protobuf:"bytes,5,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallOutput) Reset() {
 	*x = CallOutput{}
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1233,7 @@ func (x *CallOutput) String() string {
 func (*CallOutput) ProtoMessage() {}
 
 func (x *CallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1246,7 @@ func (x *CallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallOutput.ProtoReflect.Descriptor instead.
 func (*CallOutput) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{14}
+	return file_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CallOutput) GetBody() isCallOutput_Body {
@@ -1032,6 +1290,13 @@ func (x *CallOutput) GetBackground() uint32 {
 	return 0
 }
 
+func (x *CallOutput) GetAttempts() *Attempts {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
 type isCallOutput_Body interface {
 	isCallOutput_Body()
 }
@@ -1064,7 +1329,7 @@ type CallError struct {
 
 func (x *CallError) Reset() {
 	*x = CallError{}
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1076,7 +1341,7 @@ func (x *CallError) String() string {
 func (*CallError) ProtoMessage() {}
 
 func (x *CallError) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1089,7 +1354,7 @@ func (x *CallError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallError.ProtoReflect.Descriptor instead.
 func (*CallError) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{15}
+	return file_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallError) GetMessage() string {
@@ -1114,7 +1379,7 @@ type ProcessesRequest struct {
 
 func (x *ProcessesRequest) Reset() {
 	*x = ProcessesRequest{}
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1391,7 @@ func (x *ProcessesRequest) String() string {
 func (*ProcessesRequest) ProtoMessage() {}
 
 func (x *ProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1404,7 @@ func (x *ProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{16}
+	return file_wire_proto_rawDescGZIP(), []int{18}
 }
 
 type ProcessesResponse struct {
@@ -1151,7 +1416,7 @@ type ProcessesResponse struct {
 
 func (x *ProcessesResponse) Reset() {
 	*x = ProcessesResponse{}
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1428,7 @@ func (x *ProcessesResponse) String() string {
 func (*ProcessesResponse) ProtoMessage() {}
 
 func (x *ProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1441,7 @@ func (x *ProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{17}
+	return file_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ProcessesResponse) GetProcesses() []*Process {
@@ -1197,7 +1462,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_wire_proto_msgTypes[18]
+	mi := &file_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1474,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[18]
+	mi := &file_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1487,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{18}
+	return file_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Process) GetPid() int32 {
@@ -1251,17 +1516,20 @@ var File_wire_proto protoreflect.FileDescriptor
 const file_wire_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"wire.proto\x12\x11sallyport.wire.v1\"\x95\x01\n" +
+	"wire.proto\x12\x11sallyport.wire.v1\"\xba\x01\n" +
 	"\fHelloRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bwritable\x18\x02 \x03(\fR\bwritable\x12\x1c\n" +
 	"\tprocesses\x18\x03 \x01(\x04R\tprocesses\x12\x1f\n" +
 	"\vcall_filter\x18\x04 \x01(\fR\n" +
 	"callFilter\x12\x10\n" +
-	"\x03env\x18\x05 \x03(\fR\x03env\"L\n" +
+	"\x03env\x18\x05 \x03(\fR\x03env\x12#\n" +
+	"\rnotify_filter\x18\x06 \x01(\fR\fnotifyFilter\"\x8b\x01\n" +
 	"\rHelloResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12!\n" +
-	"\flandlock_abi\x18\x02 \x01(\x05R\vlandlockAbi\"X\n" +
+	"\flandlock_abi\x18\x02 \x01(\x05R\vlandlockAbi\x12\x1a\n" +
+	"\bnotifies\x18\x03 \x01(\bR\bnotifies\x12!\n" +
+	"\fnotify_errno\x18\x04 \x01(\x05R\vnotifyErrno\"X\n" +
 	"\bEnvelope\x12\x16\n" +
 	"\x06narrow\x18\x01 \x01(\bR\x06narrow\x12\x1a\n" +
 	"\bwritable\x18\x02 \x03(\fR\bwritable\x12\x18\n" +
@@ -1284,7 +1552,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06stdout\x18\x01 \x01(\fH\x00R\x06stdout\x12\x18\n" +
 	"\x06stderr\x18\x02 \x01(\fH\x00R\x06stderr\x12-\n" +
 	"\x04exit\x18\x03 \x01(\v2\x17.sallyport.wire.v1.ExitH\x00R\x04exitB\x06\n" +
-	"\x04body\"\xca\x01\n" +
+	"\x04body\"\x83\x02\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1f\n" +
@@ -1296,7 +1564,16 @@ const file_wire_proto_rawDesc = "" +
 	"background\x18\x05 \x01(\rR\n" +
 	"background\x12\x17\n" +
 	"\auser_us\x18\x06 \x01(\x04R\x06userUs\x12\x1b\n" +
-	"\tsystem_us\x18\a \x01(\x04R\bsystemUs\"\x8c\x01\n" +
+	"\tsystem_us\x18\a \x01(\x04R\bsystemUs\x127\n" +
+	"\battempts\x18\b \x01(\v2\x1b.sallyport.wire.v1.AttemptsR\battempts\"\\\n" +
+	"\bAttempts\x126\n" +
+	"\battempts\x18\x01 \x03(\v2\x1a.sallyport.wire.v1.AttemptR\battempts\x12\x18\n" +
+	"\adropped\x18\x02 \x01(\x04R\adropped\"\x84\x01\n" +
+	"\aAttempt\x12%\n" +
+	"\x02op\x18\x01 \x01(\x0e2\x15.sallyport.wire.v1.OpR\x02op\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\fR\x04path\x12\x18\n" +
+	"\aprogram\x18\x03 \x01(\fR\aprogram\x12$\n" +
+	"\ropportunistic\x18\x04 \x01(\bR\ropportunistic\"\x8c\x01\n" +
 	"\fInputRequest\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x14\n" +
 	"\x05stdin\x18\x02 \x01(\fR\x05stdin\x12\x1f\n" +
@@ -1319,7 +1596,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x04call\x18\x01 \x01(\x04R\x04call\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05input\x18\x03 \x01(\fR\x05input\x127\n" +
-	"\benvelope\x18\x04 \x01(\v2\x1b.sallyport.wire.v1.EnvelopeR\benvelope\"\xa2\x01\n" +
+	"\benvelope\x18\x04 \x01(\v2\x1b.sallyport.wire.v1.EnvelopeR\benvelope\"\xdb\x01\n" +
 	"\n" +
 	"CallOutput\x12\x1c\n" +
 	"\bprogress\x18\x01 \x01(\fH\x00R\bprogress\x12\x18\n" +
@@ -1327,7 +1604,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\v2\x1c.sallyport.wire.v1.CallErrorH\x00R\x05error\x12\x1e\n" +
 	"\n" +
 	"background\x18\x04 \x01(\rR\n" +
-	"backgroundB\x06\n" +
+	"background\x127\n" +
+	"\battempts\x18\x05 \x01(\v2\x1b.sallyport.wire.v1.AttemptsR\battemptsB\x06\n" +
 	"\x04body\";\n" +
 	"\tCallError\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x14\n" +
@@ -1338,7 +1616,28 @@ const file_wire_proto_rawDesc = "" +
 	"\aProcess\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\x12\x12\n" +
 	"\x04call\x18\x02 \x01(\x04R\x04call\x12\x18\n" +
-	"\acommand\x18\x03 \x01(\fR\acommand2\xde\x04\n" +
+	"\acommand\x18\x03 \x01(\fR\acommand*\x84\x02\n" +
+	"\x02Op\x12\x12\n" +
+	"\x0eOP_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bOP_WRITE\x10\x01\x12\r\n" +
+	"\tOP_CREATE\x10\x02\x12\x0f\n" +
+	"\vOP_TRUNCATE\x10\x03\x12\r\n" +
+	"\tOP_REMOVE\x10\x04\x12\r\n" +
+	"\tOP_RENAME\x10\x05\x12\v\n" +
+	"\aOP_LINK\x10\x06\x12\x0e\n" +
+	"\n" +
+	"OP_SYMLINK\x10\a\x12\f\n" +
+	"\bOP_MKDIR\x10\b\x12\f\n" +
+	"\bOP_MKNOD\x10\t\x12\f\n" +
+	"\bOP_CHMOD\x10\n" +
+	"\x12\f\n" +
+	"\bOP_CHOWN\x10\v\x12\f\n" +
+	"\bOP_UTIME\x10\f\x12\f\n" +
+	"\bOP_XATTR\x10\r\x12\x0e\n" +
+	"\n" +
+	"OP_CONNECT\x10\x0e\x12\v\n" +
+	"\aOP_SEND\x10\x0f\x12\x10\n" +
+	"\fOP_SUSPECTED\x10\x102\xde\x04\n" +
 	"\x05Guest\x12J\n" +
 	"\x05Hello\x12\x1f.sallyport.wire.v1.HelloRequest\x1a .sallyport.wire.v1.HelloResponse\x12G\n" +
 	"\x04Exec\x12\x1e.sallyport.wire.v1.ExecRequest\x1a\x1d.sallyport.wire.v1.ExecOutput0\x01\x12J\n" +
@@ -1361,57 +1660,65 @@ func file_wire_proto_rawDescGZIP() []byte {
 	return file_wire_proto_rawDescData
 }
 
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_wire_proto_goTypes = []any{
-	(*HelloRequest)(nil),      // 0: sallyport.wire.v1.HelloRequest
-	(*HelloResponse)(nil),     // 1: sallyport.wire.v1.HelloResponse
-	(*Envelope)(nil),          // 2: sallyport.wire.v1.Envelope
-	(*ExecRequest)(nil),       // 3: sallyport.wire.v1.ExecRequest
-	(*WindowSize)(nil),        // 4: sallyport.wire.v1.WindowSize
-	(*ExecOutput)(nil),        // 5: sallyport.wire.v1.ExecOutput
-	(*Exit)(nil),              // 6: sallyport.wire.v1.Exit
-	(*InputRequest)(nil),      // 7: sallyport.wire.v1.InputRequest
-	(*InputResponse)(nil),     // 8: sallyport.wire.v1.InputResponse
-	(*AckRequest)(nil),        // 9: sallyport.wire.v1.AckRequest
-	(*AckResponse)(nil),       // 10: sallyport.wire.v1.AckResponse
-	(*KillRequest)(nil),       // 11: sallyport.wire.v1.KillRequest
-	(*KillResponse)(nil),      // 12: sallyport.wire.v1.KillResponse
-	(*CallRequest)(nil),       // 13: sallyport.wire.v1.CallRequest
-	(*CallOutput)(nil),        // 14: sallyport.wire.v1.CallOutput
-	(*CallError)(nil),         // 15: sallyport.wire.v1.CallError
-	(*ProcessesRequest)(nil),  // 16: sallyport.wire.v1.ProcessesRequest
-	(*ProcessesResponse)(nil), // 17: sallyport.wire.v1.ProcessesResponse
-	(*Process)(nil),           // 18: sallyport.wire.v1.Process
+	(Op)(0),                   // 0: sallyport.wire.v1.Op
+	(*HelloRequest)(nil),      // 1: sallyport.wire.v1.HelloRequest
+	(*HelloResponse)(nil),     // 2: sallyport.wire.v1.HelloResponse
+	(*Envelope)(nil),          // 3: sallyport.wire.v1.Envelope
+	(*ExecRequest)(nil),       // 4: sallyport.wire.v1.ExecRequest
+	(*WindowSize)(nil),        // 5: sallyport.wire.v1.WindowSize
+	(*ExecOutput)(nil),        // 6: sallyport.wire.v1.ExecOutput
+	(*Exit)(nil),              // 7: sallyport.wire.v1.Exit
+	(*Attempts)(nil),          // 8: sallyport.wire.v1.Attempts
+	(*Attempt)(nil),           // 9: sallyport.wire.v1.Attempt
+	(*InputRequest)(nil),      // 10: sallyport.wire.v1.InputRequest
+	(*InputResponse)(nil),     // 11: sallyport.wire.v1.InputResponse
+	(*AckRequest)(nil),        // 12: sallyport.wire.v1.AckRequest
+	(*AckResponse)(nil),       // 13: sallyport.wire.v1.AckResponse
+	(*KillRequest)(nil),       // 14: sallyport.wire.v1.KillRequest
+	(*KillResponse)(nil),      // 15: sallyport.wire.v1.KillResponse
+	(*CallRequest)(nil),       // 16: sallyport.wire.v1.CallRequest
+	(*CallOutput)(nil),        // 17: sallyport.wire.v1.CallOutput
+	(*CallError)(nil),         // 18: sallyport.wire.v1.CallError
+	(*ProcessesRequest)(nil),  // 19: sallyport.wire.v1.ProcessesRequest
+	(*ProcessesResponse)(nil), // 20: sallyport.wire.v1.ProcessesResponse
+	(*Process)(nil),           // 21: sallyport.wire.v1.Process
 }
 var file_wire_proto_depIdxs = []int32{
-	4,  // 0: sallyport.wire.v1.ExecRequest.size:type_name -> sallyport.wire.v1.WindowSize
-	2,  // 1: sallyport.wire.v1.ExecRequest.envelope:type_name -> sallyport.wire.v1.Envelope
-	6,  // 2: sallyport.wire.v1.ExecOutput.exit:type_name -> sallyport.wire.v1.Exit
-	4,  // 3: sallyport.wire.v1.InputRequest.size:type_name -> sallyport.wire.v1.WindowSize
-	2,  // 4: sallyport.wire.v1.CallRequest.envelope:type_name -> sallyport.wire.v1.Envelope
-	15, // 5: sallyport.wire.v1.CallOutput.error:type_name -> sallyport.wire.v1.CallError
-	18, // 6: sallyport.wire.v1.ProcessesResponse.processes:type_name -> sallyport.wire.v1.Process
-	0,  // 7: sallyport.wire.v1.Guest.Hello:input_type -> sallyport.wire.v1.HelloRequest
-	3,  // 8: sallyport.wire.v1.Guest.Exec:input_type -> sallyport.wire.v1.ExecRequest
-	7,  // 9: sallyport.wire.v1.Guest.Input:input_type -> sallyport.wire.v1.InputRequest
-	9,  // 10: sallyport.wire.v1.Guest.Ack:input_type -> sallyport.wire.v1.AckRequest
-	11, // 11: sallyport.wire.v1.Guest.Kill:input_type -> sallyport.wire.v1.KillRequest
-	13, // 12: sallyport.wire.v1.Guest.Call:input_type -> sallyport.wire.v1.CallRequest
-	13, // 13: sallyport.wire.v1.Guest.Run:input_type -> sallyport.wire.v1.CallRequest
-	16, // 14: sallyport.wire.v1.Guest.Processes:input_type -> sallyport.wire.v1.ProcessesRequest
-	1,  // 15: sallyport.wire.v1.Guest.Hello:output_type -> sallyport.wire.v1.HelloResponse
-	5,  // 16: sallyport.wire.v1.Guest.Exec:output_type -> sallyport.wire.v1.ExecOutput
-	8,  // 17: sallyport.wire.v1.Guest.Input:output_type -> sallyport.wire.v1.InputResponse
-	10, // 18: sallyport.wire.v1.Guest.Ack:output_type -> sallyport.wire.v1.AckResponse
-	12, // 19: sallyport.wire.v1.Guest.Kill:output_type -> sallyport.wire.v1.KillResponse
-	14, // 20: sallyport.wire.v1.Guest.Call:output_type -> sallyport.wire.v1.CallOutput
-	14, // 21: sallyport.wire.v1.Guest.Run:output_type -> sallyport.wire.v1.CallOutput
-	17, // 22: sallyport.wire.v1.Guest.Processes:output_type -> sallyport.wire.v1.ProcessesResponse
-	15, // [15:23] is the sub-list for method output_type
-	7,  // [7:15] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	5,  // 0: sallyport.wire.v1.ExecRequest.size:type_name -> sallyport.wire.v1.WindowSize
+	3,  // 1: sallyport.wire.v1.ExecRequest.envelope:type_name -> sallyport.wire.v1.Envelope
+	7,  // 2: sallyport.wire.v1.ExecOutput.exit:type_name -> sallyport.wire.v1.Exit
+	8,  // 3: sallyport.wire.v1.Exit.attempts:type_name -> sallyport.wire.v1.Attempts
+	9,  // 4: sallyport.wire.v1.Attempts.attempts:type_name -> sallyport.wire.v1.Attempt
+	0,  // 5: sallyport.wire.v1.Attempt.op:type_name -> sallyport.wire.v1.Op
+	5,  // 6: sallyport.wire.v1.InputRequest.size:type_name -> sallyport.wire.v1.WindowSize
+	3,  // 7: sallyport.wire.v1.CallRequest.envelope:type_name -> sallyport.wire.v1.Envelope
+	18, // 8: sallyport.wire.v1.CallOutput.error:type_name -> sallyport.wire.v1.CallError
+	8,  // 9: sallyport.wire.v1.CallOutput.attempts:type_name -> sallyport.wire.v1.Attempts
+	21, // 10: sallyport.wire.v1.ProcessesResponse.processes:type_name -> sallyport.wire.v1.Process
+	1,  // 11: sallyport.wire.v1.Guest.Hello:input_type -> sallyport.wire.v1.HelloRequest
+	4,  // 12: sallyport.wire.v1.Guest.Exec:input_type -> sallyport.wire.v1.ExecRequest
+	10, // 13: sallyport.wire.v1.Guest.Input:input_type -> sallyport.wire.v1.InputRequest
+	12, // 14: sallyport.wire.v1.Guest.Ack:input_type -> sallyport.wire.v1.AckRequest
+	14, // 15: sallyport.wire.v1.Guest.Kill:input_type -> sallyport.wire.v1.KillRequest
+	16, // 16: sallyport.wire.v1.Guest.Call:input_type -> sallyport.wire.v1.CallRequest
+	16, // 17: sallyport.wire.v1.Guest.Run:input_type -> sallyport.wire.v1.CallRequest
+	19, // 18: sallyport.wire.v1.Guest.Processes:input_type -> sallyport.wire.v1.ProcessesRequest
+	2,  // 19: sallyport.wire.v1.Guest.Hello:output_type -> sallyport.wire.v1.HelloResponse
+	6,  // 20: sallyport.wire.v1.Guest.Exec:output_type -> sallyport.wire.v1.ExecOutput
+	11, // 21: sallyport.wire.v1.Guest.Input:output_type -> sallyport.wire.v1.InputResponse
+	13, // 22: sallyport.wire.v1.Guest.Ack:output_type -> sallyport.wire.v1.AckResponse
+	15, // 23: sallyport.wire.v1.Guest.Kill:output_type -> sallyport.wire.v1.KillResponse
+	17, // 24: sallyport.wire.v1.Guest.Call:output_type -> sallyport.wire.v1.CallOutput
+	17, // 25: sallyport.wire.v1.Guest.Run:output_type -> sallyport.wire.v1.CallOutput
+	20, // 26: sallyport.wire.v1.Guest.Processes:output_type -> sallyport.wire.v1.ProcessesResponse
+	19, // [19:27] is the sub-list for method output_type
+	11, // [11:19] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -1424,7 +1731,7 @@ func file_wire_proto_init() {
 		(*ExecOutput_Stderr)(nil),
 		(*ExecOutput_Exit)(nil),
 	}
-	file_wire_proto_msgTypes[14].OneofWrappers = []any{
+	file_wire_proto_msgTypes[16].OneofWrappers = []any{
 		(*CallOutput_Progress)(nil),
 		(*CallOutput_Result)(nil),
 		(*CallOutput_Error)(nil),
@@ -1434,13 +1741,14 @@ func file_wire_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   19,
+			NumEnums:      1,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_wire_proto_goTypes,
 		DependencyIndexes: file_wire_proto_depIdxs,
+		EnumInfos:         file_wire_proto_enumTypes,
 		MessageInfos:      file_wire_proto_msgTypes,
 	}.Build()
 	File_wire_proto = out.File

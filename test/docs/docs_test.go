@@ -66,7 +66,7 @@ func TestCommands(t *testing.T) {
 			sh := exec.Command("sh", "-c", script.String())
 			sh.Dir = work
 			sh.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+home, "XDG_STATE_HOME="+filepath.Join(dir, "state"),
-				"GOMODCACHE=", "GOROOT=", "GIT_CONFIG_GLOBAL=/dev/null")
+				"XDG_CONFIG_HOME=", "GOMODCACHE=", "GOROOT=", "GIT_CONFIG_GLOBAL=/dev/null")
 			if out, err := sh.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}
