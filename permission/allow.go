@@ -71,12 +71,12 @@ func (c *consideration) allowsPath(path Path) *Rule {
 	if path.Real == "" {
 		return nil
 	}
-	rest := c.allows()
-	for _, r := range rest {
+	at, real := c.policy.locate(path.Name), c.policy.locate(path.Real)
+	for _, r := range c.allows() {
 		if !r.binds(c.Tool, path.Write) {
 			continue
 		}
-		if r.path == nil || r.path.matches(c.locate(path.Name)) && r.path.matches(c.locate(path.Real)) {
+		if r.path == nil || r.path.matches(at) && r.path.matches(real) {
 			return r
 		}
 	}

@@ -16,7 +16,8 @@ type consideration struct {
 	script    *bash.Script // of a command
 	spellings []spelling   // of all its parts
 	touched   []Path       // Paths and Tried
-	located   map[string]*located
+	files     []file
+	globs     map[string]*located
 	offered   *Rule // counts as one more that allows; see minimal
 	// leads are where paths of a command lead, links followed; one that is not in
 	// it was not looked up.
@@ -72,6 +73,7 @@ func (p *Policy) consider(r *Request) *consideration {
 	if r.Hook.Answer != "" {
 		c.say(r.Hook.Answer, "hook", "", "", reasonOr(r.Hook.Reason, "a hook's answer"))
 	}
+	c.findFiles()
 	c.rulesAgainst()
 	if r.Check.Answer != "" {
 		c.say(r.Check.Answer, "tool", r.Tool, "", reasonOr(r.Check.Reason, r.Tool+" says so itself"))
@@ -209,114 +211,6 @@ func (c *consideration) hitCommand(r *Rule) (certainty, string) {
 	return found, what
 }
 
-// hitPath says whether a rule of files is about a path that the call touches.
-func (c *consideration) hitPath(r *Rule) (certainty, string) {
-	if r.Content == "" && r.names(c.Tool) {
-		return certainly, c.Tool
-	}
-	if r.path == nil { // of every call of a tool
-		for _, path := range c.Paths {
-			if r.binds(c.Tool, path.Write) {
-				return certainly, c.Tool
-			}
-		}
-		return not, ""
-	}
-	found, what := not, ""
-	see := func(hit certainty, name string) {
-		if hit > found {
-			found, what = hit, name
-		}
-	}
-	for _, path := range c.touched {
-		if r.binds(c.Tool, path.Write) {
-			see(c.hitOne(r, path), path.Name)
-		}
-	}
-	if c.script != nil {
-		c.hitScript(r, see)
-	}
-	return found, what
-}
-
-func (c *consideration) hitOne(r *Rule, path Path) certainty {
-	switch {
-	case r.path.matches(c.locate(path.Name)), path.Real != "" && path.Real != path.Name && r.path.matches(c.locate(path.Real)):
-		return certainly
-	case path.Tree && !c.hidden(r) && (r.path.reaches(c.locate(path.Name), c.policy) || path.Real != "" && r.path.reaches(c.locate(path.Real), c.policy)):
-		return maybe
-	}
-	return not
-}
-
-// locate prepares a path for patterns, once.
-func (c *consideration) locate(path string) *located {
-	l := c.located[path]
-	if l == nil {
-		if c.located == nil {
-			c.located = make(map[string]*located)
-		}
-		l = c.policy.locate(path)
-		c.located[path] = l
-	}
-	return l
-}
-
-// hidden reports whether what a rule is about is not there in the session, see
-// [DeniedPaths]: then what might touch it need not be asked about.
-func (c *consideration) hidden(r *Rule) bool {
-	return r.Behavior == Deny && r.Tool == "Read" && c.policy.Sealed && r.path.root != ofSystem
-}
-
-// hitScript says whether a rule of files is about a path that a command touches.
-func (c *consideration) hitScript(r *Rule, see func(certainty, string)) {
-	if r.Tool != "Read" && !r.writes() {
-		return // of a tool that is not this one
-	}
-	for i := range c.script.Parts {
-		part := &c.script.Parts[i]
-		for _, path := range part.Paths {
-			if r.binds(c.Tool, path.Write) {
-				see(c.hitOne(r, Path{Name: path.Name, Real: c.leads[path.Name], Tree: path.Tree}), path.Name)
-			}
-		}
-		if r.writes() {
-			if part.Open && !part.ReadOnly {
-				see(maybe, part.Text)
-			}
-			continue
-		}
-		for _, glob := range part.Globs {
-			if r.path.meets(c.locate(glob)) {
-				see(maybe, glob)
-			}
-		}
-		reads := part.Kind == bash.Read || part.Kind == bash.Search || part.Kind == bash.List
-		if part.Open && (reads || !c.hidden(r)) {
-			see(maybe, part.Text)
-		}
-	}
-	for _, redirect := range c.script.Redirects {
-		if !r.binds(c.Tool, redirect.Write) {
-			continue
-		}
-		for _, path := range redirect.Paths {
-			see(c.hitOne(r, Path{Name: path, Real: c.leads[path]}), path)
-		}
-		for _, glob := range redirect.Globs {
-			if r.path.meets(c.locate(glob)) {
-				see(maybe, glob)
-			}
-		}
-		if len(redirect.Paths)+len(redirect.Globs) == 0 {
-			see(maybe, redirect.Source)
-		}
-	}
-	if c.script.Bad != "" && !c.hidden(r) {
-		see(maybe, "it: "+c.script.Bad)
-	}
-}
-
 // checkSafety asks about what would change a protected path, or one whose name
 // another system reads differently.
 func (c *consideration) checkSafety() {
@@ -349,46 +243,4 @@ func (c *consideration) unsafe(layer, path, reason string, approvable bool) {
 		c.safety = &Safety{Path: path, Reason: reason, ClassifierApprovable: approvable}
 	}
 	c.say(Ask, layer, "", printable(path), reason)
-}
-
-// named are the paths that a command is known to write, and those that it reads
-// if asked for.
-func (c *consideration) named(reads bool) (names []string) {
-	if c.script == nil {
-		return nil
-	}
-	for i := range c.script.Parts {
-		for _, path := range c.script.Parts[i].Paths {
-			if path.Write || reads {
-				names = append(names, path.Name)
-			}
-		}
-	}
-	for _, redirect := range c.script.Redirects {
-		if redirect.Write || reads {
-			names = append(names, redirect.Paths...)
-		}
-	}
-	return names
-}
-
-// followLinks looks up where the paths of a command lead: rules and protection
-// are about a file, by whatever link a command names it. Where it reads does not
-// matter if what rules are about cannot be seen at all.
-func (c *consideration) followLinks() {
-	names := c.named(slices.ContainsFunc(c.policy.Rules, func(r Rule) bool {
-		return r.Behavior != Allow && r.Tool == "Read" && r.path != nil && !c.hidden(&r)
-	}))
-	if len(names) == 0 || c.Links == nil {
-		return
-	}
-	real, err := c.Links(names)
-	if err != nil || len(real) != len(names) {
-		c.say(Ask, "links", "", "", "it cannot be told where the paths in it lead")
-		return
-	}
-	c.leads = make(map[string]string, len(names))
-	for i, name := range names {
-		c.leads[name] = real[i]
-	}
 }
