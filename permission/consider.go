@@ -15,7 +15,7 @@ type consideration struct {
 	index     *index
 	script    *bash.Script // of a command
 	spellings []spelling   // of all its parts
-	touched   []Path // Paths and Tried
+	touched   []Path       // Paths and Tried
 	located   map[string]*located
 	offered   *Rule // counts as one more that allows; see minimal
 	// leads are where paths of a command lead, links followed; one that is not in

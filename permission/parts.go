@@ -39,7 +39,7 @@ func (p *Prompt) AskedBy() string {
 
 // Bounds of what is said of a command.
 const (
-	mostSaid = 100
+	mostSaid  = 100
 	mostNamed = 5 // paths or hosts of a part
 	mostText  = 400
 )

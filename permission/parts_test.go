@@ -29,7 +29,9 @@ func TestParts(t *testing.T) {
 		for _, part := range p.Parts(&Request{Command: test.command, HasCommand: true, Dir: "/work"}) {
 			got = append(got, part.String())
 		}
-		if !slices.EqualFunc(got, test.want, func(got, want string) bool { return got == want || want != "" && strings.HasPrefix(got, want) && len(want) > 8 }) {
+		if !slices.EqualFunc(got, test.want, func(got, want string) bool {
+			return got == want || want != "" && strings.HasPrefix(got, want) && len(want) > 8
+		}) {
 			t.Errorf("%s: %q, want %q", test.command, got, test.want)
 		}
 	}

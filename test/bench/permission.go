@@ -111,7 +111,9 @@ func benchEnvelope(e *env) ([]Row, error) {
 	}
 	added := func(name string, with samples) Row {
 		const most = 0.4
-		by := func(q float64) float64 { return float64(with.quantile(q)-got[0].quantile(q)) / float64(time.Millisecond) }
+		by := func(q float64) float64 {
+			return float64(with.quantile(q)-got[0].quantile(q)) / float64(time.Millisecond)
+		}
 		r := Row{Name: name, Unit: "ms", P50: by(0.5), P95: by(0.95), Reach: most}
 		r.OK = r.P50 <= most
 		return r
