@@ -48,12 +48,9 @@ func (c *call) heard(a *HookAnswer, err error) {
 	}
 }
 
-// change makes the input what a hook wants it to be; nil leaves it. It takes the
-// same way as one that a model sent.
+// change makes the input what a hook wants it to be. It takes the same way as one
+// that a model sent.
 func (c *call) change(ctx context.Context, input json.RawMessage) error {
-	if input == nil {
-		return nil
-	}
 	if c.sent == nil {
 		c.sent = c.Use.Input
 	}

@@ -47,7 +47,7 @@ func TestHooksAnswerInAPersonsPlace(t *testing.T) {
 			}
 			p.policy = p.policy.With(rule)
 		}
-		asked := &askedPrompter{}
+		asked := &fakePrompter{answer: permission.Answer{By: "test"}}
 		p.Prompter = asked
 		p.Hooks = &fakeHooks{request: func(*HookCall) (*HookAnswer, error) { return test.answer, test.err }}
 		o := p.Run(t.Context(), use(asks))
@@ -57,8 +57,8 @@ func TestHooksAnswerInAPersonsPlace(t *testing.T) {
 			}
 			continue
 		}
-		if o.Decision.Behavior != test.want || !strings.Contains(o.Decision.Reason, test.reason) || asked.n > 0 != test.asked {
-			t.Errorf("%s: %+v, asked %d", test.name, o.Decision, asked.n)
+		if o.Decision.Behavior != test.want || !strings.Contains(o.Decision.Reason, test.reason) || len(asked.asked) > 0 != test.asked {
+			t.Errorf("%s: %+v, asked %d", test.name, o.Decision, len(asked.asked))
 		}
 		if test.ran != "" && o.Text() != test.ran {
 			t.Errorf("%s: %q", test.name, o.Text())
@@ -78,12 +78,17 @@ func TestHooksAnswerInAPersonsPlace(t *testing.T) {
 	p.Run(t.Context(), use(`{"path":"a"}`))
 }
 
-// askedPrompter counts what it is asked, and says no.
-type askedPrompter struct{ n int }
-
-func (p *askedPrompter) Ask(context.Context, *permission.Prompt) (permission.Answer, error) {
-	p.n++
-	return permission.Answer{By: "test"}, nil
+// The classifier's opinion is of what will run.
+func TestClassifierSeesTheChangedInput(t *testing.T) {
+	p, _ := newPipeline(classified)
+	f := &fakeClassifier{}
+	p.Classifier = f
+	p.Hooks = &fakeHooks{pre: func(*HookCall) (*HookAnswer, error) {
+		return &HookAnswer{UpdatedInput: json.RawMessage(`{"path":"b"}`)}, nil
+	}}
+	if o := p.Run(t.Context(), use(`{"path":"a"}`)); o.Err != nil || !slices.Equal(f.saw, []string{"Poke: a", "Poke: b"}) {
+		t.Errorf("it saw %v, %v", f.saw, o.Err)
+	}
 }
 
 func TestConditionsSeeTheCall(t *testing.T) {

@@ -104,6 +104,7 @@ func (c *call) startClassifier(ctx context.Context) error {
 	if c.Classifier == nil {
 		return nil
 	}
+	c.verdict = nil
 	if text := c.tool.ClassifierInput(c.input); text != "" {
 		c.verdict = c.Classifier.Start(ctx, &ClassifierCall{Tool: c.Tool, Input: text})
 	}
@@ -145,7 +146,13 @@ func (c *call) preToolUse(ctx context.Context) error {
 	}
 	c.hook = answer
 	c.hear(answer)
-	return c.change(ctx, answer.UpdatedInput)
+	if answer.UpdatedInput == nil {
+		return nil
+	}
+	if err := c.change(ctx, answer.UpdatedInput); err != nil {
+		return err
+	}
+	return c.startClassifier(ctx) // its opinion is of what will run
 }
 
 // Step 8. The decision is on record before anything is done by it; of a call
