@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -54,6 +55,9 @@ func (p *Policy) consider(r *Request) *consideration {
 		if only && !r.ReadOnly {
 			only, why = false, "it goes on in the background"
 		}
+		if only && p.Unheld && runsGit(c.script) {
+			only, why = false, "git runs programs that the repository's configuration names, and nothing holds them here"
+		}
 		c.readOnly = only
 		if !only && r.ReadOnly {
 			c.inspects, _ = c.script.Inspect()
@@ -87,6 +91,12 @@ func (p *Policy) consider(r *Request) *consideration {
 		c.why = "it was judged to be read-only, but when it ran it tried to write " + printable(r.Tried[0].Name) + "; " + c.why
 	}
 	return c
+}
+
+func runsGit(s *bash.Script) bool {
+	return slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
+		return len(p.Command) > 0 && path.Base(p.Command[0].Value) == "git"
+	})
 }
 
 func reasonOr(reason, other string) string {

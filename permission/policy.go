@@ -26,6 +26,10 @@ type Policy struct {
 	// applied, and that what is denied cannot be seen. Without, there is no
 	// Bypass and no denial of Read.
 	Sealed bool
+	// Unheld says that no session runs the calls: what is read-only only in the
+	// environment of a session (git, whose repository may name programs to run) is
+	// not.
+	Unheld bool
 
 	index *index // of Rules, by Check; see indexed
 }

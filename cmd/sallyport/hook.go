@@ -167,7 +167,7 @@ func runPreToolUse(c *cli.Context) error {
 	if p.Home, err = os.UserHomeDir(); err != nil {
 		p.Home = "/nonexistent"
 	}
-	p.Protected = permission.ProtectedBy(p.Workspace)
+	p.Protected, p.Unheld = permission.ProtectedBy(p.Workspace), true
 	set := tools.NewSet(builtin.All()...)
 	if err := checkTools(c, p.Rules, set); err != nil {
 		return err
