@@ -208,7 +208,7 @@ func TestAttemptsOfKilledCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	exit, err := s.Exec(ctx, sandbox.Command{
-		Args:   []string{"bash", "-c", `for j in 1 2 3 4; do while :; do : > f$j; done & done 2>/dev/null; sleep 0.1; echo; wait`},
+		Args:   []string{"bash", "-c", `for j in 1 2 3 4; do while :; do : > f$j; done & done 2>/dev/null; : > f; echo; wait`},
 		Stdout: writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil }), Envelope: sandbox.Envelope{Box: sandbox.Eye},
 	})
 	if !errors.Is(err, context.Canceled) || exit == nil || exit.Signal != unix.SIGKILL || len(exit.Attempts) == 0 {
