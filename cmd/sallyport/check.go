@@ -13,8 +13,6 @@ import (
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
-	"github.com/sallyport/sallyport/tools"
-	"github.com/sallyport/sallyport/tools/builtin"
 )
 
 func checkCommand() *cli.Command {
@@ -49,44 +47,21 @@ func runCheck(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var o pipeline.Options
-	if err := denials(c, &o); err != nil {
-		return err
-	}
-	if o.Workspace, err = sandbox.ResolveWorkspace(c.String("w")); err != nil {
-		return err
-	}
-	// Without a state directory, nothing is trusted.
-	o.Store, _ = openStore()
-	p, l, err := policy(c, &o)
+	j, err := openJudge(c, c.String("w"))
 	if err != nil {
 		return err
 	}
-	l.say()
-	p.Workspace = o.Workspace
-	if p.Home, err = os.UserHomeDir(); err != nil {
-		p.Home = "/nonexistent"
-	}
-	p.Sealed, p.Protected = true, permission.ProtectedBy(p.Workspace)
-	if err := p.Check(); err != nil {
+	defer j.Close()
+	j.Policy.Sealed = true
+	if err := j.Policy.Check(); err != nil {
 		return err
 	}
-	set := tools.NewSet(builtin.All()...)
-	if err := checkTools(c, p.Rules, set); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(p.Workspace)
-	if err != nil {
-		return fmt.Errorf("the workspace: %w", err)
-	}
-	defer root.Close()
-	j := &pipeline.Judge{Tools: set, Policy: p, Dir: p.Workspace, Links: permission.LinksBeneath(root, p.Workspace)}
 	if dir := c.String("C"); filepath.IsAbs(dir) {
 		j.Dir = filepath.Clean(dir)
 	} else if dir != "" {
-		j.Dir = filepath.Join(p.Workspace, dir)
+		j.Dir = filepath.Join(j.Policy.Workspace, dir)
 	}
-	got, err := j.Judge(c.Args().First(), input)
+	got, err := j.Judge.Judge(c.Args().First(), input)
 	if err != nil {
 		return err
 	}

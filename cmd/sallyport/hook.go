@@ -16,11 +16,8 @@ import (
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/permission/settings"
-	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/pipeline/hooks"
 	"github.com/sallyport/sallyport/sandbox"
-	"github.com/sallyport/sallyport/tools"
-	"github.com/sallyport/sallyport/tools/builtin"
 )
 
 // begin has the hooks of the settings take part, and tells them that the session
@@ -145,40 +142,17 @@ func runPreToolUse(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var o pipeline.Options
-	if err := denials(c, &o); err != nil {
-		return err
-	}
-	if o.Workspace, err = sandbox.ResolveWorkspace(hookWorkspace(c, in)); err != nil {
-		return err
-	}
-	// Without a state directory, nothing is trusted.
-	o.Store, _ = openStore()
-	p, l, err := policy(c, &o)
+	j, err := openJudge(c, hookWorkspace(c, in))
 	if err != nil {
 		return err
 	}
-	l.say()
-	said, err := hookMode(c, in, p, l)
+	defer j.Close()
+	j.Policy.Unheld = true
+	said, err := hookMode(c, in, j.Policy, j.loaded)
 	if err != nil {
 		return err
 	}
-	p.Workspace = o.Workspace
-	if p.Home, err = os.UserHomeDir(); err != nil {
-		p.Home = "/nonexistent"
-	}
-	p.Protected, p.Unheld = permission.ProtectedBy(p.Workspace), true
-	set := tools.NewSet(builtin.All()...)
-	if err := checkTools(c, p.Rules, set); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(p.Workspace)
-	if err != nil {
-		return fmt.Errorf("the workspace: %w", err)
-	}
-	defer root.Close()
-	j := &pipeline.Judge{Tools: set, Policy: p, Dir: p.Workspace}
-	names := aliases{filepath.Clean(hookWorkspace(c, in)): p.Workspace}
+	names := aliases{filepath.Clean(hookWorkspace(c, in)): j.Policy.Workspace}
 	if in.Dir != "" {
 		j.Dir = filepath.Clean(in.Dir)
 		if real, err := filepath.EvalSymlinks(j.Dir); err == nil {
@@ -186,8 +160,8 @@ func runPreToolUse(c *cli.Context) error {
 			j.Dir = real
 		}
 	}
-	j.Links = names.followed(permission.LinksBeneath(root, p.Workspace))
-	got, err := j.Judge(in.Tool, in.ToolInput)
+	j.Links = names.followed(j.Links)
+	got, err := j.Judge.Judge(in.Tool, in.ToolInput)
 	if err != nil {
 		return err
 	}
