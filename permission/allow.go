@@ -105,6 +105,10 @@ func (c *consideration) allowedCommand() (used []*Rule, missing string) {
 		if part.ReadOnly && len(c.Tried) == 0 || part.Through != "" {
 			continue
 		}
+		if c.policy.Unheld && part.Kind == bash.Write && (part.Open || len(part.Globs) > 0) {
+			c.unread = ""
+			return nil, "it is not known what " + printable(part.Text) + " changes, and nothing protects it here"
+		}
 		r := c.allowsPart(part, rest)
 		if r == nil {
 			c.unread = part.Why
@@ -216,6 +220,10 @@ func (p *Policy) edits(r *Request, c *consideration) bool {
 	}
 	for _, path := range paths {
 		if !path.Write || !p.within(path.Name) || !p.within(path.Real) || p.protects(path.Real) {
+			return false
+		}
+		// What git keeps is not files that are worked on.
+		if inGit(components(path.Name)) || inGit(components(path.Real)) {
 			return false
 		}
 	}

@@ -55,8 +55,8 @@ func (p *Policy) consider(r *Request) *consideration {
 		if only && !r.ReadOnly {
 			only, why = false, "it goes on in the background"
 		}
-		if only && p.Unheld && runsGit(c.script) {
-			only, why = false, "git runs programs that the repository's configuration names, and nothing holds them here"
+		if name := runsConfigured(c.script); only && p.Unheld && name != "" {
+			only, why = false, name+" runs programs that files of its directory name, and nothing holds them here"
 		}
 		c.readOnly = only
 		if !only && r.ReadOnly {
@@ -93,10 +93,19 @@ func (p *Policy) consider(r *Request) *consideration {
 	return c
 }
 
-func runsGit(s *bash.Script) bool {
-	return slices.ContainsFunc(s.Parts, func(p bash.Part) bool {
-		return len(p.Command) > 0 && path.Base(p.Command[0].Value) == "git"
-	})
+// configured are programs that run others which the files of a directory name: of
+// those that are read-only as long as something holds them.
+var configured = []string{"git", "mvn", "gradle", "cargo", "rustc", "rustup", "npm", "npx", "pnpm", "pytest"}
+
+// runsConfigured returns the first program of a command that is configured so, or
+// "".
+func runsConfigured(s *bash.Script) string {
+	for _, p := range s.Parts {
+		if len(p.Command) > 0 && slices.Contains(configured, path.Base(p.Command[0].Value)) {
+			return path.Base(p.Command[0].Value)
+		}
+	}
+	return ""
 }
 
 func reasonOr(reason, other string) string {
@@ -180,10 +189,17 @@ func (c *consideration) hit(r *Rule) (certainty, string) {
 	}
 }
 
-// nameHit says whether a rule of names is about an input: that of the agent that
-// it starts.
+// nameFields are the fields of an input that rules of names are about.
+var nameFields = map[string]string{"Agent": "subagent_type", "Skill": "skill", "SlashCommand": "command"}
+
+// nameHit says whether a rule of names is about an input: that of the agent, or
+// skill, that it starts.
 func nameHit(r *Rule, input map[string]any) certainty {
-	if name, _ := input["subagent_type"].(string); name == r.Content {
+	name, _ := input[nameFields[r.Tool]].(string)
+	if r.Tool == "SlashCommand" {
+		name, _, _ = strings.Cut(strings.TrimPrefix(name, "/"), " ")
+	}
+	if name == strings.TrimPrefix(r.Content, "/") {
 		return certainly
 	}
 	return not

@@ -162,7 +162,7 @@ func (c *consideration) named(reads bool) (names []string) {
 // are about a file, by whatever link a command names it. Where it reads does not
 // matter if what rules are about cannot be seen at all.
 func (c *consideration) followLinks() {
-	names := c.named(slices.ContainsFunc(c.policy.Rules, func(r Rule) bool {
+	names := c.named(c.policy.Unheld || slices.ContainsFunc(c.policy.Rules, func(r Rule) bool {
 		return r.Behavior != Allow && r.Tool == "Read" && r.path != nil && !c.hidden(&r)
 	}))
 	if len(names) == 0 || c.Links == nil {

@@ -120,3 +120,28 @@ func TestExposedCountsAsTheWorkspace(t *testing.T) {
 		t.Errorf("%s: %s: %v", d.Behavior, d.Reason, d.Grant)
 	}
 }
+
+// What a rule, or the mode, does not speak of.
+func TestWhatIsNotMeant(t *testing.T) {
+	for line, want := range map[string]Behavior{
+		"deny Read :: Bash cat a.go": Deny, "deny Read(**) :: Bash cat a.go": Deny, "ask Read :: Bash cat a.go": Ask, "deny Read :: Grep src": Deny, "deny Read :: Bash echo hi": Allow, "deny Read :: Bash ls": Deny,
+		"deny Read :: bypassPermissions :: Bash make": Ask,
+		"allow Edit(/src/**) :: Write src":            Ask, "allow Edit(/src/**) :: Write src/new/x": Allow, "deny Edit(/src/**) :: bypassPermissions :: Write src": Deny,
+		"acceptEdits :: Bash rm -rf .git/objects": Ask, "acceptEdits :: Bash mv .git/objects o": Ask, "acceptEdits :: Write sub/.GIT/HEAD": Ask, "acceptEdits :: Write .gitignore": Allow,
+		"ask Read(.env) :: Bash grep -r SECRET": Ask, "ask Read(.env) :: Bash grep -d recurse SECRET": Ask, "ask Read(.env) :: Bash grep --directories=recurse x": Ask, "ask Read(.env) :: Bash grep -re S": Ask, "ask Read(.env) :: Bash egrep -R S": Ask,
+		"ask Read(.env) :: Bash ls | grep S": Allow, "ask Read(.env) :: Bash git grep -e S": Ask, "ask Read(.env) :: Bash git diff": Ask, "ask Read(.env) :: Bash git diff --cached": Allow,
+		"ask Read(.env) :: Bash jq -n --rawfile a .env $a": Ask, "deny Read(.env) :: Bash jq -n --slurpfile a .env .": Deny, "ask Read(.env) :: Bash jq --arg a .env . x": Allow,
+		"allow Skill(pdf) :: Skill pdf": Allow, "allow Skill(pdf) :: Skill pdfx": Ask, "deny SlashCommand(/deploy) :: SlashCommand /deploy now": Deny,
+	} {
+		c := of(t, line)
+		switch c.Tool {
+		case "Skill":
+			c.Input = map[string]any{"skill": c.Input["file_path"]}
+		case "SlashCommand":
+			c.Input = map[string]any{"command": c.Input["file_path"]}
+		}
+		if d := c.policy(t).Resolve(c.request()); d.Behavior != want {
+			t.Errorf("%s: %s: %s", line, d.Behavior, d.Reason)
+		}
+	}
+}

@@ -61,6 +61,10 @@ func parsePath(content string, behavior Behavior) (*pathPattern, error) {
 		}
 		p.parts, p.lower = append(p.parts, part), append(p.lower, strings.ToLower(part))
 	}
+	if n := len(p.parts); n > 1 && p.parts[n-1] == "**" && behavior == Allow {
+		// What is below a directory is not the directory: it may be a file, or a link.
+		p.parts, p.lower = append(p.parts, "*"), append(p.lower, "*")
+	}
 	if len(p.parts) == 0 && p.root == anywhere {
 		return nil, errors.New("it names no path")
 	}

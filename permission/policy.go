@@ -28,7 +28,7 @@ type Policy struct {
 	Sealed bool
 	// Unheld says that no session runs the calls: what is read-only only in the
 	// environment of a session (git, whose repository may name programs to run) is
-	// not.
+	// not, and what is outside of the workspace is not shown without a question.
 	Unheld bool
 
 	index *index // of Rules, by Check; see indexed
@@ -46,7 +46,7 @@ func (p *Policy) Check() error {
 	}
 	for _, r := range p.Rules {
 		for _, dir := range p.Exposed {
-			if r.Behavior == Deny && r.Tool == "Read" && r.path != nil && r.path.root != anywhere && (r.path.root != ofWorkspace || r.path.dir != "") && r.path.reaches(p.locate(dir), p) {
+			if r.Behavior == Deny && r.Tool == "Read" && r.OfFiles() && r.path.root != anywhere && (r.path.root != ofWorkspace || r.path.dir != "") && r.path.reaches(p.locate(dir), p) {
 				return fmt.Errorf("the rule %s cannot be held: %s is exposed; do not expose it", r.named(), dir)
 			}
 		}
@@ -58,7 +58,7 @@ func (p *Policy) Check() error {
 		return errors.New("bypassPermissions is only for sealed sessions, whose workspace is copy-on-write: use --workspace cow, or another mode")
 	}
 	for _, r := range p.Rules {
-		if r.Behavior == Deny && r.Tool == "Read" && r.path != nil {
+		if r.Behavior == Deny && r.Tool == "Read" && r.OfFiles() {
 			return fmt.Errorf("the rule %s cannot be held where the workspace is the real directory: use --workspace cow", r.named())
 		}
 	}

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -49,11 +50,13 @@ func (c *consideration) decide() *Decision {
 	case c.deny != "":
 		d.Behavior, d.Reason = Deny, c.deny
 	case p.Mode == Plan && !c.readOnly && !c.inspects:
-		d.decide("mode", "", string(Plan), Deny, "the mode is plan: nothing may be changed until it is left; "+c.why)
+		d.decide("mode", "", string(Plan), Deny, "the mode is plan: nothing may be changed until it is left"+c.notRead())
 	case c.ask != "":
 		d.Behavior, d.Reason = Ask, c.ask
 	case c.allow != "":
 		d.Behavior, d.Reason = Allow, c.allow
+	case c.readOnly && p.Unheld && c.looksOut() != "":
+		d.decide("read-only", "", "", Ask, "it reads "+printable(c.looksOut())+", outside of the workspace, and nothing hides it here")
 	case c.readOnly:
 		d.decide("read-only", "", "", Allow, "it only reads")
 	case c.inspects:
@@ -76,6 +79,46 @@ func (c *consideration) decide() *Decision {
 	}
 	d.Classifiable = d.Behavior == Ask && p.Mode == Auto && (c.ask == "" || d.Safety != nil && d.Safety.ClassifierApprovable)
 	return d
+}
+
+// notRead says why a call is not read-only, for the end of a reason.
+func (c *consideration) notRead() string {
+	switch {
+	case len(c.Tried) > 0:
+		return "; " + c.why
+	case c.unread != "":
+		return "; it is not known to be read-only: " + c.unread
+	}
+	return ""
+}
+
+// looksOut returns what a call reads outside of the workspace and of what every
+// program is made of, or may read there; "" if nothing.
+func (c *consideration) looksOut() string {
+	for i := range c.files {
+		if f := &c.files[i]; !f.write && (!c.policy.shows(f.at) || f.real != nil && !c.policy.shows(f.real)) {
+			return f.name
+		}
+	}
+	if c.script == nil {
+		return ""
+	}
+	for i := range c.script.Parts {
+		if part := &c.script.Parts[i]; part.Open || slices.ContainsFunc(part.Globs, func(glob string) bool { return !c.policy.shows(c.policy.locate(glob)) }) {
+			return part.Text
+		}
+	}
+	return ""
+}
+
+// shows reports whether a path is one that need not be hidden where nothing hides
+// it.
+func (p *Policy) shows(l *located) bool {
+	if l.workspace >= 0 || len(l.names) > 0 && slices.Contains([]string{"usr", "bin", "lib", "lib64", "sbin", "opt"}, l.names[0]) {
+		return true
+	}
+	path := "/" + strings.Join(l.names, "/")
+	return path == "/dev/null" || slices.ContainsFunc(p.Exposed, func(dir string) bool { _, ok := below(dir, path); return ok })
 }
 
 func (d *Decision) decide(layer, source, rule string, b Behavior, reason string) {

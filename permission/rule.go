@@ -105,7 +105,7 @@ var contents = map[string]int{
 	"Grep": ofPath, "Glob": ofPath, "LS": ofPath, "NotebookRead": ofPath,
 	"Bash":     ofCommand,
 	"WebFetch": ofHost, "Fetch": ofHost,
-	"Agent": ofName, "Task": ofName,
+	"Agent": ofName, "Task": ofName, "Skill": ofName, "SlashCommand": ofName,
 }
 
 // aliases are other names under which rules know a tool.
@@ -163,7 +163,7 @@ func ParseRule(text string, behavior Behavior, source Source) (Rule, error) {
 		r.host, err = parseHost(content)
 	case ofName:
 	default:
-		err = errors.New("rules for this tool take no content; those for " + strings.Join(takeContent(), ", ") + " do")
+		err = errors.New("rules for a tool called " + tool + " take no content; those for " + strings.Join(takeContent(), ", ") + " do")
 	}
 	if err != nil {
 		return fail("%w", err)
@@ -171,10 +171,10 @@ func ParseRule(text string, behavior Behavior, source Source) (Rule, error) {
 	return r, nil
 }
 
-// bare is a rule without content. Against changing files it is about all of
-// them, whatever changes them.
+// bare is a rule without content. Against reading or changing files it is about
+// all of them, whatever does it.
 func (r Rule) bare() Rule {
-	if r.Behavior != Allow && r.writes() {
+	if r.Behavior != Allow && (r.writes() || r.Tool == "Read") {
 		r.path = &pathPattern{root: ofSystem, fold: true}
 	}
 	return r

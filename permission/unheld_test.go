@@ -20,3 +20,23 @@ func TestGitIsNotReadOnlyWhereNothingHoldsIt(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing hides what a rule does not name, what is outside of the workspace is
+// asked about; where nothing protects it, what a command changes must be known.
+func TestWhereNothingHoldsACall(t *testing.T) {
+	for line, want := range map[string]Behavior{
+		"Bash cat ~/.ssh/id_rsa": Ask, "Bash cat /etc/shadow": Ask, "Bash cat src/link/passwd": Ask, "Bash cat $f": Ask, "Bash cat ../*": Ask, "Bash cat /proc/1/environ": Ask,
+		"Bash cat a.go": Allow, "Bash ls -la src": Allow, "Bash cat src/*": Allow, "Bash cat /usr/include/stdio.h": Allow, "Bash ls > /dev/null": Allow,
+		"Read /etc/shadow": Ask, "Read a.go": Allow, "Read /usr/include/x.h": Allow,
+		"allow Bash(touch *) :: Bash touch $(echo .git/hooks/x)": Ask, "allow Bash(touch *) :: Bash touch .git/hook[s]/x": Ask, "allow Bash(touch *) :: Bash touch new": Allow,
+		"allow Bash(cat *) :: Bash cat /etc/hosts": Ask, "allow Read(//etc/hosts) :: Read /etc/hosts": Allow,
+		"acceptEdits :: Bash mvn -v": Ask, "Bash node --version": Allow,
+	} {
+		c := of(t, line)
+		p := c.policy(t)
+		p.Sealed, p.Unheld = false, true
+		if d := p.Resolve(c.request()); d.Behavior != want {
+			t.Errorf("%s: %s: %s", line, d.Behavior, d.Reason)
+		}
+	}
+}

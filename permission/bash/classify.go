@@ -122,6 +122,9 @@ func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 	for field := range strings.FieldsSeq(c.tree) {
 		tree = tree || a.has(field)
 	}
+	for _, value := range a.all("d", "directories") { // of grep
+		tree = tree || c.pattern && (!value.Known || strings.HasPrefix(value.Value, "rec"))
+	}
 	from := c.from
 	if c.pattern && a.has("e", "regexp", "f", "file", "files", "type-list") {
 		from = 0
@@ -131,7 +134,7 @@ func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 			v.read(op, d, tree)
 		}
 	}
-	if c.here && len(a.operands) <= from {
+	if (c.here || tree) && len(a.operands) <= from {
 		v.read(lit("."), d, tree)
 	}
 	return v

@@ -16,8 +16,9 @@ import (
 //	-n!      a letter whose value is the next word, and that is the last of its word
 //	-n:      a letter with a value, but none where it is the last word
 //	-n@      a letter with two values, in the next words
+//	-n%      the same; the second is a file that is read
 //	-1       with #: -# is a dash and digits
-//	--long   and the same: --long= --long< --long? --long: --long@
+//	--long   and the same: --long= --long< --long? --long: --long@ --long%
 //	exact    which of them take a value is certain, so that one may be any word
 //
 // One that is not here, or shorter than it is here, is not known.
@@ -32,7 +33,7 @@ func flagSet(spec string) *flags {
 	f := &flags{long: make(map[string]byte)}
 	for field := range strings.FieldsSeq(spec) {
 		value := byte(' ')
-		if last := field[len(field)-1]; strings.IndexByte("=<?!:@", last) >= 0 {
+		if last := field[len(field)-1]; strings.IndexByte("=<?!:@%", last) >= 0 {
 			value, field = last, field[:len(field)-1]
 		}
 		switch {
@@ -169,15 +170,19 @@ func (f *flags) flag(a *args, words []Word, i int) (int, error) {
 		case kind == ':' && i+1 == len(words):
 			a.set(name, lit(""))
 			return 0, nil
-		case kind == '@':
+		case kind == '@' || kind == '%':
 			count = 2
 		}
 		if i+count >= len(words) {
 			return 0, fmt.Errorf("%s has no value", printable(s))
 		}
-		for _, value := range words[i+1 : i+1+count] {
+		for n, value := range words[i+1 : i+1+count] {
 			a.unsure = a.unsure || value.Splits || value.Many
-			a.value(name, value, kind)
+			of := kind
+			if kind == '%' && n == 1 {
+				of = '<'
+			}
+			a.value(name, value, of)
 			a.flags[len(a.flags)-1].next = true
 		}
 		return count, nil
@@ -188,11 +193,11 @@ func (f *flags) flag(a *args, words []Word, i int) (int, error) {
 		switch {
 		case !ok || !word.Known && !attached:
 			return 0, unknown()
-		case attached && (kind == ' ' || kind == '@'):
+		case attached && (kind == ' ' || kind == '@' || kind == '%'):
 			return 0, unknown()
 		case attached:
 			a.value(name, Word{Value: value, Known: word.Known}, kind)
-		case kind == '=' || kind == '<' || kind == ':' || kind == '@':
+		case kind == '=' || kind == '<' || kind == ':' || kind == '@' || kind == '%':
 			return next(name, kind)
 		default:
 			a.set(name, lit(""))
@@ -212,7 +217,7 @@ func (f *flags) flag(a *args, words []Word, i int) (int, error) {
 		switch {
 		case kind == ' ':
 			a.set(name, lit(""))
-		case (kind == '!' || kind == '@') && rest != "":
+		case (kind == '!' || kind == '@' || kind == '%') && rest != "":
 			return 0, unknown()
 		case kind == '?' || rest != "":
 			a.value(name, Word{Value: rest, Known: word.Known}, kind)

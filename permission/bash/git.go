@@ -224,6 +224,12 @@ func git(w *walker, all []Word, d dirs) verdict {
 	for _, f := range a.files {
 		v.read(f, d, false)
 	}
+	switch name {
+	case "grep", "diff", "diff-files", "diff-index": // the files as they are now, too
+		if !a.has("cached", "staged", "no-index") {
+			v.read(lit("."), d, true)
+		}
+	}
 	// Operands may be paths, or revisions of them: revision:path.
 	for _, op := range a.operands {
 		if op.Known {

@@ -76,7 +76,7 @@ var rows = []row{
 	{"getconf", Neutral, "from=none", "-a"},
 	{"locale", Neutral, "free from=none", "-ackm --all-locales --charmaps --category-name --keyword-name"},
 	{"iconv", Read, "", "exact -cls -f= -t= --from-code= --to-code= --list --silent"},
-	{"jq", Read, "free from=1", "-cnrRjaSCMsebhV -f< --arg@ --argjson@ --slurpfile@ --rawfile@ -L= --compact-output --null-input --raw-input --raw-output --join-output --ascii-output --sort-keys --color-output --monochrome-output --slurp --exit-status --tab --indent= --from-file< --seq --stream --unbuffered --raw-output0 --binary --argfile@ --stream-errors --build-configuration --args --jsonargs --help --version"},
+	{"jq", Read, "free from=1", "-cnrRjaSCMsebhV -f< --arg@ --argjson@ --slurpfile% --rawfile% -L= --compact-output --null-input --raw-input --raw-output --join-output --ascii-output --sort-keys --color-output --monochrome-output --slurp --exit-status --tab --indent= --from-file< --seq --stream --unbuffered --raw-output0 --binary --argfile@ --stream-errors --build-configuration --args --jsonargs --help --version"},
 	{"bc", Read, "free", "-lqsw --mathlib --quiet --standard"},
 	{"which", List, "free from=none", "-as --all"},
 	{"whereis", List, "from=none", "-bmsul"},
@@ -235,6 +235,14 @@ var checks = map[string]func(a *args) string{
 		for _, op := range a.operands {
 			if !strings.HasPrefix(op.prefix(), "+") {
 				return "an operand without + sets the clock"
+			}
+		}
+		return ""
+	},
+	"xmllint": func(a *args) string {
+		for _, op := range a.operands {
+			if !op.Known || strings.Contains(op.Value, ":") {
+				return "an operand may be an address of the network"
 			}
 		}
 		return ""
