@@ -13,6 +13,7 @@ import (
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/sandbox"
+	"github.com/sallyport/sallyport/tools"
 )
 
 func checkCommand() *cli.Command {
@@ -26,8 +27,9 @@ func checkCommand() *cli.Command {
 			"writing. The session is taken to be sealed, with its workspace copy-on-write.\n\n" +
 			"   sallyport check --allow 'Bash(git *)' Bash '{\"command\": \"git push && rm -rf x\"}'\n" +
 			"   sallyport check --deny 'Read(.env)' Read '{\"file_path\": \".env\"}'\n\n" +
-			"With --json it is {behavior, reason, chain: [{layer, source, rule, answer}], envelope}. The exit code is 0\n" +
-			"whatever is decided.",
+			"With --json it is {behavior, reason, chain: [{layer, source, rule, answer}], envelope}; envelope is null where\n" +
+			"the call would not run, and its writable null where it may write what the session may. Hooks are not run.\n" +
+			"The exit code is 0 whatever is decided.",
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "w", Usage: "the workspace `DIR`", DefaultText: "the current directory"},
 			&cli.StringFlag{Name: "C", Usage: "the working directory `DIR` in it", DefaultText: "the workspace"},
@@ -66,9 +68,14 @@ func runCheck(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("json") {
-		return printJSON(judgementJSON(got))
+		result := judgementJSON(got)
+		result.Unheard = j.unheard
+		return printJSON(result)
 	}
 	printJudgement(got)
+	if j.unheard > 0 {
+		complain(tools.Count(j.unheard, "hook") + " of the settings would have a say before the call; none is run here")
+	}
 	return nil
 }
 
@@ -91,14 +98,29 @@ func jsonArg(c *cli.Context, at int) ([]byte, error) {
 
 // judgement is what check --json prints.
 type judgement struct {
-	decisionResult
-	Safety   *permission.Safety `json:"safety,omitempty"`
-	Rule     string             `json:"rule,omitempty"` // that a yes for the session would allow
-	Envelope *envelopeResult    `json:"envelope"`       // null: it would not run in the session
+	Behavior permission.Behavior `json:"behavior"`
+	Reason   string              `json:"reason"`
+	Chain    []judgementStep     `json:"chain"`
+	Safety   *permission.Safety  `json:"safety,omitempty"`
+	Rule     string              `json:"rule,omitempty"` // that a yes for the session would allow
+	Envelope *envelopeResult     `json:"envelope"`       // null: it would not run in the session
+	Unheard  int                 `json:"hooks_not_run,omitempty"`
+}
+
+// judgementStep has all fields, also those that are empty.
+type judgementStep struct {
+	Layer  string `json:"layer"`
+	Source string `json:"source"`
+	Rule   string `json:"rule"`
+	Answer string `json:"answer"`
 }
 
 func judgementJSON(j *pipeline.Judgement) *judgement {
-	return &judgement{decisionOf(j.Decision), j.Safety, j.Rule, envelopeOf(j.Envelope)}
+	r := &judgement{Behavior: j.Behavior, Reason: j.Reason, Chain: []judgementStep{}, Safety: j.Safety, Rule: j.Rule, Envelope: envelopeOf(j.Envelope)}
+	for _, s := range j.Chain {
+		r.Chain = append(r.Chain, judgementStep(s))
+	}
+	return r
 }
 
 func printJudgement(j *pipeline.Judgement) {

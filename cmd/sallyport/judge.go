@@ -7,7 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/permission/settings"
 	"github.com/sallyport/sallyport/pipeline"
+	"github.com/sallyport/sallyport/pipeline/hooks"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/tools"
 	"github.com/sallyport/sallyport/tools/builtin"
@@ -19,6 +21,9 @@ type fileJudge struct {
 	*pipeline.Judge
 	loaded *loaded
 	root   *os.Root
+	// unheard is how many hooks of the settings would have a say before a call, and
+	// have none here.
+	unheard int
 }
 
 // openJudge makes a judge for a workspace. The policy is to be completed, and
@@ -52,14 +57,33 @@ func openJudge(c *cli.Context, workspace string) (*fileJudge, error) {
 	if err := checkTools(c, p.Rules, set); err != nil {
 		return nil, err
 	}
+	unheard, err := unheardHooks(l.Hooks)
+	if err != nil {
+		return nil, err
+	}
 	root, err := os.OpenRoot(p.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("the workspace: %w", err)
 	}
 	return &fileJudge{
 		Judge:  &pipeline.Judge{Tools: set, Policy: p, Dir: p.Workspace, Links: permission.LinksBeneath(root, p.Workspace)},
-		loaded: l, root: root,
+		loaded: l, root: root, unheard: unheard,
 	}, nil
+}
+
+// unheardHooks checks hooks as they are where calls are run, and counts those that
+// take part in decisions.
+func unheardHooks(list []settings.Hook) (int, error) {
+	if _, err := hooks.New(list, nil, nil); err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, h := range list {
+		if h.Event == "PreToolUse" || h.Event == "PermissionRequest" {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (j *fileJudge) Close() error { return j.root.Close() }

@@ -155,6 +155,9 @@ func (r *agentRun) close() error {
 	}
 	s, endErr := r.session.End()
 	err = errors.Join(err, endErr)
+	if r.own && s.Mode == sandbox.Direct {
+		return errors.Join(err, s.Remove()) // it has nothing of its own
+	}
 	if r.own && s.Mode == sandbox.Cow {
 		changes, changesErr := s.Changes(context.Background())
 		if changesErr == nil {
