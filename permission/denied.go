@@ -8,9 +8,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -63,10 +66,13 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 	if len(walk) == 0 {
 		return outermost(read), outermost(write), nil
 	}
-	w := &walker{ctx: ctx, workspace: workspace, in: in, rules: walk, read: &read, write: &write}
+	w := &walker{workspace: workspace, in: in, rules: walk, read: &read, write: &write}
+	w.group, w.ctx = errgroup.WithContext(ctx)
+	w.group.SetLimit(runtime.GOMAXPROCS(0))
 	dir, err := root.Open(".")
 	if err == nil {
-		err = w.dir(dir, in.locate(workspace).names)
+		w.group.Go(func() error { return w.dir(dir, in.locate(workspace).names) })
+		err = w.group.Wait()
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for what the rules deny: %w", err)
@@ -76,11 +82,14 @@ func DeniedPaths(ctx context.Context, workspace, home string, rules []Rule) (rea
 
 // A walker looks for what rules deny, in a workspace that may be large.
 type walker struct {
-	ctx         context.Context
-	workspace   string
-	in          *Policy
-	rules       []*Rule
-	read, write *[]string
+	ctx       context.Context
+	group     *errgroup.Group // a directory is looked at by another goroutine where one is free
+	workspace string
+	in        *Policy
+	rules     []*Rule
+
+	mu          sync.Mutex
+	read, write *[]string // guarded by mu
 }
 
 // dir looks at a directory and all below; names are its components. It closes it.
@@ -107,7 +116,9 @@ func (w *walker) dir(f *os.File, names []string) error {
 		hidden := false
 		for _, r := range w.rules {
 			if r.path.ends(at) {
+				w.mu.Lock()
 				r.list("/"+strings.Join(at.names, "/"), w.read, w.write)
+				w.mu.Unlock()
 				hidden = hidden || r.Tool == "Read"
 			}
 		}
@@ -121,7 +132,12 @@ func (w *walker) dir(f *os.File, names []string) error {
 			}
 			return &fs.PathError{Op: "open", Path: strings.Join(at.names, "/"), Err: err}
 		}
-		if err := w.dir(os.NewFile(uintptr(fd), e.Name()), at.names); err != nil {
+		below, names := os.NewFile(uintptr(fd), e.Name()), slices.Clone(at.names)
+		look := func() error { return w.dir(below, names) }
+		if w.group.TryGo(look) {
+			continue
+		}
+		if err := look(); err != nil {
 			return err
 		}
 	}
