@@ -89,8 +89,8 @@ func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 		}
 		return verdict{kind: Unknown, open: true, why: fmt.Sprintf("what %s does is not known", printable(name))}
 	}
-	a, err := c.flags.read(words[1:], false)
-	if err != nil {
+	a := &w.args
+	if err := c.flags.readInto(a, words[1:], false); err != nil {
 		v := verdict{kind: c.kind, open: true, why: name + ": " + err.Error()}
 		v.rough(words[1:], d)
 		return v

@@ -32,18 +32,17 @@ func (w *walker) known(name string) facts {
 // gives reports whether a text may give a variable a value that is known: name=, or
 // for name.
 func gives(src, name string) bool {
-	if strings.Contains(src, "for") {
-		return true
-	}
-	for {
-		i := strings.Index(src, name)
+	for from := 0; ; {
+		i := strings.Index(src[from:], name)
 		if i < 0 {
 			return false
 		}
-		src = src[i+len(name):]
-		if strings.HasPrefix(src, "=") || strings.HasPrefix(src, " =") || strings.HasPrefix(src, "\\") {
+		before, after := src[:from+i], src[from+i+len(name):]
+		if after != "" && strings.IndexByte("= \\", after[0]) >= 0 && (after[0] != ' ' || strings.HasPrefix(after, " =")) ||
+			strings.HasSuffix(before, "for ") || strings.HasSuffix(before, "for\t") {
 			return true
 		}
+		from += i + len(name)
 	}
 }
 

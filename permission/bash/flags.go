@@ -118,7 +118,13 @@ func (a *args) set(name string, value Word) {
 // operands; with stop they do up to the first operand. A flag that is not known
 // is an error.
 func (f *flags) read(words []Word, stop bool) (*args, error) {
-	a := &args{exact: f.exact}
+	a := &args{}
+	return a, f.readInto(a, words, stop)
+}
+
+// readInto is read into arguments that are no longer used.
+func (f *flags) readInto(a *args, words []Word, stop bool) error {
+	*a = args{exact: f.exact, files: a.files[:0]}
 	a.flags, a.operands = a.someFlags[:0], a.someOperands[:0]
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -126,14 +132,14 @@ func (f *flags) read(words []Word, stop bool) (*args, error) {
 		if word.operand() {
 			if stop {
 				a.operands = words[i:]
-				return a, nil
+				return nil
 			}
 			a.operands = append(a.operands, word)
 			continue
 		}
 		if word.Known && s == "--" {
 			a.operands = append(a.operands, words[i+1:]...)
-			return a, nil
+			return nil
 		}
 		p := word.prefix()
 		if len(p) < 2 && !word.Known || word.Splits {
@@ -141,18 +147,18 @@ func (f *flags) read(words []Word, stop bool) (*args, error) {
 			a.unsure = true
 			if stop {
 				a.operands = words[i:]
-				return a, nil
+				return nil
 			}
 			a.operands = append(a.operands, word)
 			continue
 		}
 		used, err := f.flag(a, words, i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		i += used
 	}
-	return a, nil
+	return nil
 }
 
 // flag reads the word at i, which begins with a dash. It returns how many words

@@ -236,23 +236,21 @@ func unreadable(src string) string {
 	if !utf8.ValidString(src) {
 		return "it is not valid UTF-8"
 	}
+	nesting, deepest := 0, 0
 	for i := 0; i < len(src); i++ {
-		if c := src[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
+		switch c := src[i]; {
+		case c > '`' && c < '{', c > ')' && c < '`', c == ' ': // most of a text
+		case c == '(' || c == '{' || c == '`':
+			nesting++
+			deepest = max(deepest, nesting)
+		case c == ')' || c == '}':
+			nesting = max(0, nesting-1)
+		case c < ' ' && c != '\n' && c != '\t' || c == 0x7f:
 			return "it has a control character"
 		}
 	}
 	if !continues(src) {
 		return "a line is continued in the middle of a token"
-	}
-	nesting, deepest := 0, 0
-	for i := 0; i < len(src); i++ {
-		switch src[i] {
-		case '(', '{', '`':
-			nesting++
-		case ')', '}':
-			nesting = max(0, nesting-1)
-		}
-		deepest = max(deepest, nesting)
 	}
 	if deepest > 200 {
 		return "it is nested too deep to be judged"

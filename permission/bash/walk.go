@@ -101,6 +101,7 @@ type walker struct {
 	through string // what the text that is walked is an argument of
 	depth   int
 	free    []Word           // for the words of the commands to come
+	args    args             // of the command that is looked up in the table
 	facts   map[string]facts // of variables; nil until they are asked for
 	assigns map[string]bool  // answers of sets, each of which reads all of the source
 	// reopens is about what /dev/stdout and its like lead to: sink says that one
