@@ -24,7 +24,7 @@ func (w *walker) known(name string) facts {
 		if !gives(w.src, name) {
 			return facts{}
 		}
-		w.facts = factsOf(w.file)
+		w.facts = factsOf(w.file, w.comment)
 	}
 	return w.facts[name]
 }
@@ -46,8 +46,9 @@ func gives(src, name string) bool {
 	}
 }
 
-// factsOf looks at all that gives variables values.
-func factsOf(f *syntax.File) map[string]facts {
+// factsOf looks at all that gives variables values, and shows the comments that it
+// comes by.
+func factsOf(f *syntax.File, comment func(*syntax.Comment)) map[string]facts {
 	found := make(map[string]facts)
 	set := func(name string, now facts) {
 		if before, seen := found[name]; seen {
@@ -61,6 +62,8 @@ func factsOf(f *syntax.File) map[string]facts {
 	var computed []syntax.ArithmExpr
 	syntax.Walk(f, func(n syntax.Node) bool {
 		switch n := n.(type) {
+		case *syntax.Comment:
+			comment(n)
 		case *syntax.Assign:
 			switch {
 			case n.Name == nil || n.Naked:

@@ -219,12 +219,12 @@ func (w *walker) source(src string, d dirs) dirs {
 		w.bad("it is no command of bash: " + err.Error())
 		return nil
 	}
-	if !plain {
-		w.comments(file)
-	}
 	outerFile := w.file
 	w.file, w.facts = file, nil
 	defer func() { w.file, w.facts = outerFile, nil }()
+	if !plain {
+		w.facts = factsOf(file, w.comment)
+	}
 	return w.stmts(file.Stmts, d)
 }
 
@@ -304,21 +304,14 @@ func plainComments(src string) bool {
 	}
 }
 
-// comments finds what the parser takes for a comment and bash does not, or only
+// comment looks for what the parser takes for a comment and bash does not, or only
 // to the end of its line.
-func (w *walker) comments(f *syntax.File) {
-	syntax.Walk(f, func(n syntax.Node) bool {
-		c, ok := n.(*syntax.Comment)
-		if !ok {
-			return true
-		}
-		before := w.src[:min(int(c.Hash.Offset()), len(w.src))]
-		if strings.HasSuffix(c.Text, `\`) || strings.Contains(c.Text, "\n") || strings.HasSuffix(before, "\\\n") ||
-			before != "" && strings.IndexByte(" \t\n;&|()`", before[len(before)-1]) < 0 {
-			w.bad("where a comment begins or ends is not certain")
-		}
-		return true
-	})
+func (w *walker) comment(c *syntax.Comment) {
+	before := w.src[:min(int(c.Hash.Offset()), len(w.src))]
+	if strings.HasSuffix(c.Text, `\`) || strings.Contains(c.Text, "\n") || strings.HasSuffix(before, "\\\n") ||
+		before != "" && strings.IndexByte(" \t\n;&|()`", before[len(before)-1]) < 0 {
+		w.bad("where a comment begins or ends is not certain")
+	}
 }
 
 // Pieces takes the text apart by its separators, roughly: for rules against it
