@@ -142,24 +142,18 @@ func (c *consideration) minimal() string {
 				what = quoted(part.Words)
 			}
 		}
+		if what == "" {
+			text = p.editRule(c.redirected())
+			break
+		}
 		text += "(" + what + ")"
 		// A rule is read as a command may be written: what the shell would expand
 		// there is more than the word that is asked about.
-		if what == "" || strings.ContainsAny(what, "*?[{~\n\x00") {
+		if strings.ContainsAny(what, "*?[{~\n\x00") {
 			return ""
 		}
 	case len(r.Paths) == 1:
-		name := r.Paths[0].Name
-		if strings.ContainsAny(name, `*?[]{}!\`+"\n\r\x00") {
-			return ""
-		}
-		text = "Edit(/" + name + ")"
-		if rel, ok := below(p.Workspace, name); ok {
-			text = "Edit(/" + rel + ")"
-		}
-		if name == "/" || name == p.Workspace {
-			return "" // that would be all below
-		}
+		text = p.editRule(r.Paths[0].Name)
 	case contents[r.Tool] != 0:
 		return ""
 	}
@@ -173,6 +167,33 @@ func (c *consideration) minimal() string {
 		return ""
 	}
 	return text
+}
+
+// redirected is the one file that redirections of a command write and no rule allows
+// to be written; "" where there is none, or more.
+func (c *consideration) redirected() string {
+	found := ""
+	for _, redirect := range c.script.Redirects {
+		switch {
+		case !redirect.Write || len(redirect.Paths) == 1 && c.allowsPath(c.lead(redirect.Paths)[0]) != nil:
+		case len(redirect.Paths) != 1 || found != "" && found != redirect.Paths[0]:
+			return ""
+		default:
+			found = redirect.Paths[0]
+		}
+	}
+	return found
+}
+
+// editRule is the text of a rule about one file; "" where none can name it.
+func (p *Policy) editRule(name string) string {
+	if name == "" || name == "/" || name == p.Workspace || strings.ContainsAny(name, `*?[]{}!\`+"\n\r\x00") {
+		return "" // of a directory it would be all below
+	}
+	if rel, ok := below(p.Workspace, name); ok {
+		name = rel
+	}
+	return "Edit(/" + name + ")"
 }
 
 // printable is a text from a model in which nothing controls a terminal.

@@ -69,7 +69,7 @@ func directory(name string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("the directory of the command: %w", err)
+		return "", fmt.Errorf("the directory of the command: %w; name one that is there with -C", err)
 	}
 	return abs, nil
 }

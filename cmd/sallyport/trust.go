@@ -151,6 +151,10 @@ func revokeTrust(c *cli.Context, places *settings.Places) error {
 		}
 		return nil
 	}
+	if len(gone) == 0 {
+		fmt.Println("nothing of this workspace was trusted")
+		return nil
+	}
 	fmt.Printf("no longer trusted: %s\n", tools.Count(len(gone), "trusted file"))
 	return nil
 }

@@ -216,7 +216,8 @@ func (w *walker) source(src string, d dirs) dirs {
 	w.src = src
 	defer func() { w.src = outer }()
 	if err != nil {
-		w.bad("it is no command of bash: " + err.Error())
+		// The parser's example of a function is no part of the text.
+		w.bad("it is no command of bash: " + strings.Replace(err.Error(), "`foo(` must be followed", "`(` after a word must be followed", 1))
 		return nil
 	}
 	outerFile := w.file

@@ -335,7 +335,7 @@ func (f *File) hook(h *Hook, n *node) (err error) {
 		return err
 	}
 	if t, err := text(n, "type"); err != nil || t != "command" {
-		return errors.Join(err, wrongAt(n.start, "a hook of type %q; only those of type \"command\" are run", t))
+		return errors.Join(err, wrongAt(n.start, "a hook of type %q: only those of type \"command\" are run, and without this one more may be allowed than was meant; take it out, or write it as a command", t))
 	}
 	if h.If, err = text(n, "if"); err != nil {
 		return err
