@@ -130,11 +130,11 @@ func (s *Session) onRecord(ctx context.Context, tool string, decision *audit.Dec
 
 // Fork makes a throwaway copy of the session, on record. What is done in it is
 // not, as none of it leaves.
-func (s *Session) Fork(ctx context.Context) (*sandbox.Session, error) {
+func (s *Session) Fork(ctx context.Context, o sandbox.ForkOptions) (*sandbox.Session, error) {
 	if err := s.log.Write(audit.Record{Kind: audit.KindEvent, Event: "fork"}, false); err != nil {
 		return nil, err
 	}
-	return s.Session.Fork(ctx)
+	return s.Session.Fork(ctx, o)
 }
 
 func envelope(e sandbox.Envelope) *audit.Envelope {

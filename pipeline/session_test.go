@@ -134,7 +134,7 @@ func TestFunctionsAndForksAreRecorded(t *testing.T) {
 	if _, err := s.Call(t.Context(), "nothing", nil, sandbox.Envelope{Box: sandbox.Eye}, nil); err == nil {
 		t.Error("a function that there is not was run")
 	}
-	fork, err := s.Fork(t.Context())
+	fork, err := s.Fork(t.Context(), sandbox.ForkOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func deniedSession(t *testing.T) (*sandbox.Session, string) {
 
 func TestDeniedFilesAreNotInTheView(t *testing.T) {
 	s, _ := deniedSession(t)
-	fork, err := s.Fork(t.Context())
+	fork, err := s.Fork(t.Context(), sandbox.ForkOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

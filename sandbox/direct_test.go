@@ -81,7 +81,7 @@ func TestDirectWritesTheRealDirectory(t *testing.T) {
 	fails(t, s, eye, `echo x > n/y`, "Read-only file system")
 
 	// What needs a layer above the workspace is refused by name.
-	if _, err := s.Fork(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be forked") || !strings.Contains(err.Error(), work) {
+	if _, err := s.Fork(t.Context(), sandbox.ForkOptions{}); err == nil || !strings.Contains(err.Error(), "cannot be forked") || !strings.Contains(err.Error(), work) {
 		t.Error(err)
 	}
 	if _, err := s.Changes(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "what it changed is there already") {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/sallyport/sallyport/internal/beneath"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
+
+// ForkOptions bound a fork.
+type ForkOptions struct{}
 
 // Fork makes a throwaway copy of the session: a container of its own whose
 // layers begin with what the session has now. What happens in it stays in it;
@@ -20,7 +22,7 @@ import (
 //
 // It is not a snapshot: what the session writes later shows through where the
 // fork has not written itself.
-func (s *Session) Fork(ctx context.Context) (*Session, error) {
+func (s *Session) Fork(ctx context.Context, o ForkOptions) (*Session, error) {
 	if s.Mode != Cow {
 		return nil, fmt.Errorf("the session %s works on %s directly and cannot be forked", s.Name, s.Workspace)
 	}
@@ -130,24 +132,6 @@ func (s *Session) Changes(ctx context.Context, protected Protected) (*Changes, e
 	if s.parent == nil {
 		return s.Stored.Changes(ctx, protected)
 	}
-	var upper string
-	var between []string
-	for _, l := range s.layers {
-		if l.name == "workspace" {
-			upper = l.upper
-			between = slices.DeleteFunc(slices.Clone(l.lower), func(dir string) bool {
-				return dir == s.Workspace || strings.HasSuffix(dir, "/"+policyDir)
-			})
-		}
-	}
-	l, err := s.openLayers(upper, between...)
-	if err != nil {
-		return nil, err
-	}
-	set, err := changeset.Read(ctx, l.Layers, changeset.Options{Protected: protected, Refuse: s.refuse})
-	if err != nil {
-		l.close()
-		return nil, err
-	}
-	return &Changes{Set: set, layers: l}, nil
+	i := slices.IndexFunc(s.layers, func(l layer) bool { return l.name == "workspace" })
+	return s.beyond(ctx, &s.layers[i], changeset.Options{Protected: protected, Refuse: s.refuse})
 }

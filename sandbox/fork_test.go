@@ -14,7 +14,7 @@ import (
 
 func fork(t testing.TB, s *sandbox.Session) *sandbox.Session {
 	t.Helper()
-	f, err := s.Fork(t.Context())
+	f, err := s.Fork(t.Context(), sandbox.ForkOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestTwentyForksAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
-			f, err := s.Fork(t.Context())
+			f, err := s.Fork(t.Context(), sandbox.ForkOptions{})
 			if err != nil {
 				t.Error(err)
 				return

@@ -58,7 +58,7 @@ func benchFork(e *env) ([]Row, error) {
 		defer s.Remove()
 		defer live.Close()
 		things = append(things, func() error {
-			fork, err := live.Fork(e.ctx)
+			fork, err := live.Fork(e.ctx, sandbox.ForkOptions{})
 			if err != nil {
 				return err
 			}

@@ -32,7 +32,7 @@ func testOverlayAttributes(t *testing.T, s *suite) {
 	for _, dir := range dirs {
 		look, readTraps = append(look, dir+"/trap"), append(readTraps, dir+"/trapfile")
 	}
-	fork, err := live.Fork(t.Context())
+	fork, err := live.Fork(t.Context(), sandbox.ForkOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
