@@ -33,8 +33,13 @@ func genCommand() *rapid.Generator[string] {
 	}
 	return rapid.Custom(func(t *rapid.T) string {
 		form := rapid.SampledFrom(forms).Draw(t, "form")
+		last := ""
 		for strings.Contains(form, "P") {
-			form = strings.Replace(form, "P", genPath().Draw(t, "path"), 1)
+			path := genPath().Draw(t, "path")
+			if last != "" && strings.HasPrefix(path, last+"/") {
+				path = last // what is copied into itself depends on the order of names
+			}
+			form, last = strings.Replace(form, "P", path, 1), path
 		}
 		return form
 	})
