@@ -20,8 +20,9 @@ type running struct {
 	s *Session
 
 	mu         sync.Mutex
-	calls      int  // that run now
-	background bool // processes of an earlier call may run
+	calls      int    // that run now
+	background bool   // processes of an earlier call may run
+	writes     uint64 // calls that may have written, which have ended
 
 	freshened time.Time // when the view was last made fresh; zero before the first call
 
@@ -157,8 +158,24 @@ func (r *running) end(ctx context.Context, wrote, background bool) error {
 	if !wrote {
 		return nil
 	}
+	r.writes++
 	// Also when the call was cancelled.
 	return r.scan(context.WithoutCancel(ctx))
+}
+
+// writing is how many calls that may have written have ended, and whether nothing
+// runs that may write.
+func (r *running) writing() (writes uint64, quiet bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writes, r.calls == 0 && !r.background
+}
+
+// quiet reports whether nothing was written since there were so many calls that
+// may have written, and nothing runs that may write.
+func (r *running) quiet(since uint64) bool {
+	writes, quiet := r.writing()
+	return quiet && writes == since
 }
 
 func (r *running) scan(ctx context.Context) error {

@@ -14,6 +14,10 @@ import (
 type Effects struct {
 	// Layers are the changes in each of the fork's writable layers.
 	Layers []LayerEffects
+
+	of     *Session // that the fork is a fork of
+	writes uint64   // of it, when the fork began
+	quiet  bool     // nothing was written in it since, until the effects were read
 }
 
 // LayerEffects are the changes in one layer of a fork.
@@ -58,10 +62,10 @@ func (s *Session) Effects(ctx context.Context, protected Protected) (_ *Effects,
 	if s.parent == nil {
 		return nil, errors.New("the effects of what is no fork")
 	}
-	e := &Effects{}
+	e := &Effects{of: s.parent, writes: s.began.writes, quiet: s.began.quiet && s.parent.running.quiet(s.began.writes)}
 	for i := range s.layers {
 		l := &s.layers[i]
-		o := changeset.Options{}
+		o := changeset.Options{Items: &changeset.Seen{Since: s.began.clock[l.name], Quiet: e.quiet}}
 		if l.name == "workspace" {
 			o.Protected, o.Refuse = protected, s.refuse
 		}

@@ -49,7 +49,36 @@ func (s *Session) Fork(ctx context.Context, o ForkOptions) (*Session, error) {
 		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
 	}
 	fork.boxes[Hand] = opened
+	if fork.began, err = fork.begin(); err != nil {
+		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.stop(ErrClosed)))
+	}
 	return fork, nil
+}
+
+// A beginning is what is known of a session when the first call in a fork of it can
+// begin, by which it is judged what the fork has seen.
+type beginning struct {
+	clock  map[string]changeset.Time // of what lies below each layer of the fork
+	writes uint64                    // calls that may have written, so far
+	quiet  bool                      // nothing runs
+}
+
+func (s *Session) begin() (beginning, error) {
+	b := beginning{clock: make(map[string]changeset.Time)}
+	b.writes, b.quiet = s.parent.running.writing()
+	for i := range s.layers {
+		open, err := s.openLayer(&s.layers[i])
+		if err != nil {
+			return b, err
+		}
+		now, err := open.Lower.Clock()
+		open.close()
+		if err != nil && !errors.Is(err, changeset.ErrNoClock) {
+			return b, err
+		}
+		b.clock[s.layers[i].name] = now
+	}
+	return b, nil
 }
 
 // root is the session that a fork, or a fork of a fork, is of.

@@ -88,13 +88,14 @@ func removeScratch(root *beneath.Dir) error {
 }
 
 // prepareLayer makes a layer's directories, unless it has them. The upper
-// begins with the mode and the owner of what it comes to lie on: an overlay
-// shows those of the topmost directory.
+// begins with the mode, the owner and the times of what it comes to lie on: an
+// overlay shows those of the topmost directory.
 func (s *Session) prepareLayer(l *layer) error {
 	if _, err := os.Lstat(l.upper); err == nil {
 		return nil
 	}
 	mode, uid, gid := uint32(0o700), s.who.uid, s.who.gid
+	var times []unix.Timespec
 	if l.dest == "/tmp" {
 		mode = 0o1777
 	}
@@ -103,7 +104,7 @@ func (s *Session) prepareLayer(l *layer) error {
 		if err := unix.Stat(l.like, &st); err != nil {
 			return err
 		}
-		mode, uid, gid = st.Mode&0o7777, st.Uid, st.Gid
+		mode, uid, gid, times = st.Mode&0o7777, st.Uid, st.Gid, []unix.Timespec{st.Atim, st.Mtim}
 	}
 	if err := os.MkdirAll(filepath.Dir(l.upper), 0o700); err != nil {
 		return err
@@ -128,6 +129,11 @@ func (s *Session) prepareLayer(l *layer) error {
 	}
 	if err := unix.Chmod(tmp, mode); err != nil {
 		return err
+	}
+	if times != nil {
+		if err := unix.UtimesNanoAt(unix.AT_FDCWD, tmp, times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
 	}
 	return os.Rename(tmp, l.upper)
 }

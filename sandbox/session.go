@@ -54,6 +54,7 @@ type Session struct {
 
 	parent *Session // of a fork
 	forkID string
+	began  beginning
 
 	removing sync.WaitGroup // the layers of forks that have ended
 	sweeping sync.WaitGroup // what dead processes have left in the store

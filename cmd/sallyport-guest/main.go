@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/sallyport/sallyport/internal/version"
+	"github.com/sallyport/sallyport/sandbox/adoption"
 	"github.com/sallyport/sallyport/sandbox/guest"
 	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/native/starter"
@@ -24,6 +25,7 @@ var functions = map[string]guest.Function{
 	"echo": {Run: func(_ context.Context, c *inside.Call) ([]byte, error) { return c.Input, nil }, Pure: true},
 
 	inside.ResolveName: {Run: inside.JSON(inside.ResolvePaths)},
+	adoption.Name:      {Run: adoption.Run},
 
 	bash.Name: {Run: inside.JSON(bash.Run)},
 	"Read":    {Run: inside.JSON(read.Run)},

@@ -117,6 +117,8 @@ type Change struct {
 	first    *Change   // the file that a link is another name of; Kind is empty if it did not change
 	fromDir  bool      // renamed, and another change deletes a directory that From is in
 	fromHow  how       // renamed, and the upper hides From by that
+	moving   bool      // what is in the directory changed while it was read
+	denied   string    // why not even the session itself may be given it; empty if it may
 }
 
 // An Owner is a user and a group.

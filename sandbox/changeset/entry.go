@@ -63,7 +63,7 @@ func (r *reader) entry(p *place, base string) (*readDir, error) {
 	if c.Kind == "" && (next == nil || !next.opaque) {
 		r.same = append(r.same, c)
 	}
-	return next, nil
+	return next, r.item(p, c, base, &st, e, next != nil && next.opaque)
 }
 
 // kind says what happened to an entry, empty if nothing did, and fills in what
@@ -171,7 +171,10 @@ func (r *reader) deleted(p *place, c *Change, base string, e entry) error {
 	if c.Refused, err = r.refusal(p, &Change{Path: c.Path}, base); err != nil {
 		return err
 	}
-	return r.add(c, e)
+	if err := r.add(c, e); err != nil {
+		return err
+	}
+	return r.itemGone(p, c, base, e)
 }
 
 // add puts a change into the set.
@@ -194,8 +197,11 @@ func (r *reader) removedDir(c *Change, e entry) error {
 	if err != nil {
 		return err
 	}
-	if denied && c.Refused == "" {
-		c.Refused = "holds what is denied by policy"
+	if denied {
+		c.denied = "it holds what is denied by policy"
+		if c.Refused == "" {
+			c.Refused = "holds what is denied by policy"
+		}
 	}
 	err = r.view.walk(r.ctx, c.Path, e.layers, func(name string, e entry) error {
 		if err := r.count(); err != nil {
@@ -203,8 +209,14 @@ func (r *reader) removedDir(c *Change, e entry) error {
 		}
 		c.Below++
 		c.Protected = c.Protected || r.opts.Protected(name)
-		if reason := r.opts.Refuse(name); reason != "" && c.Refused == "" {
-			c.Refused = "holds what is refused: " + reason
+		if reason := r.opts.Refuse(name); reason != "" {
+			c.denied = "it holds what is refused: " + reason
+			if c.Refused == "" {
+				c.Refused = "holds what is refused: " + reason
+			}
+		}
+		if err := r.itemBelow(name, e); err != nil {
+			return err
 		}
 		if typeOf(&e.st) == File && c.Refused == "" {
 			r.gone = append(r.gone, goneFile{name: name, old: stampOf(&e.st), change: c})
@@ -212,6 +224,7 @@ func (r *reader) removedDir(c *Change, e entry) error {
 		return nil
 	})
 	if isGone(err) {
+		c.moving = true
 		return nil // the user is at work in it: applying looks again
 	}
 	return err

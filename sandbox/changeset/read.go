@@ -27,6 +27,8 @@ type Options struct {
 	// MaxFileSize is the size above which a file is refused; 0 is 16 GiB. A file
 	// of holes can be any size.
 	MaxFileSize int64
+	// Items makes Set.Items; nil does not.
+	Items *Seen
 
 	raw bool // tests: infer nothing
 }
@@ -47,6 +49,8 @@ type Set struct {
 	layers    Layers
 	bases     *Bases
 	unchanged []*Change // entries of the upper that are as in the view: Kind is empty
+	items     []*Item
+	now       Time // by the upper's clock, from before anything was read
 }
 
 // Read finds what the upper changes against the view below it. What it costs
@@ -86,10 +90,11 @@ func read(ctx context.Context, l Layers, o Options) (*Set, error) {
 	if err != nil && !errors.Is(err, ErrNoClock) {
 		return nil, err
 	}
-	r := &reader{ctx: ctx, opts: o, upper: l.Upper, view: view, now: now, set: &Set{layers: l, bases: o.Bases}, linked: make(map[uint64][]linkName)}
+	r := &reader{ctx: ctx, opts: o, upper: l.Upper, view: view, now: now, set: &Set{layers: l, bases: o.Bases, now: now}, linked: make(map[uint64][]linkName)}
 	if err := r.walk(); err != nil {
 		return nil, err
 	}
+	r.finishItems()
 	if !o.raw {
 		r.findLinks()
 	}
@@ -137,6 +142,9 @@ type readDir struct {
 func (r *reader) walk() error {
 	root, err := r.view.root()
 	if err != nil {
+		return err
+	}
+	if err := r.itemRoot(root); err != nil {
 		return err
 	}
 	todo := []readDir{{name: ".", layers: root.layers}}
@@ -259,8 +267,19 @@ const maxFresh = 1 << 20
 // changed again: it is hashed, or waited for until its stamp is old enough.
 func (r *reader) settleAll() error {
 	var last int64
+	var files []*Change
 	for _, c := range r.set.Changes {
-		if c.Kind == Deleted || c.Type != File || c.Refused != "" || r.now.before(c.new.Ctime) {
+		if c.Kind != Deleted && c.Type == File && c.Refused == "" {
+			files = append(files, c)
+		}
+	}
+	for _, i := range r.set.items {
+		if i.Type == File && i.Refused == "" && i.change.Refused != "" {
+			files = append(files, i.change) // it does not leave, but is opened as an item
+		}
+	}
+	for _, c := range files {
+		if r.now.before(c.new.Ctime) {
 			continue
 		}
 		future := c.new.Ctime > r.now.Nano+int64(time.Second) // the clock was set back
