@@ -18,7 +18,7 @@ import (
 
 // A box is where one call runs its functions: under its envelope.
 type box struct {
-	place    place
+	place    caller
 	envelope sandbox.Envelope
 
 	bytes       int64
