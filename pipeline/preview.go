@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/sandbox/wire"
@@ -40,6 +41,7 @@ type preview struct {
 	effects    *sandbox.Effects
 	generation uint64 // of the session, when it was copied
 	took       time.Duration
+	recorded   bool
 	// partial is why it is not all of what the call would do; "" when it is.
 	partial string
 }
@@ -246,4 +248,39 @@ func (c *call) previewAgain(ctx context.Context, why error) error {
 		return err
 	}
 	return c.runOnce(ctx)
+}
+
+// recordPreview puts on record what was seen of a call before it was decided on.
+func (c *call) recordPreview(ctx context.Context) error {
+	p := c.preview
+	if p == nil || p.recorded {
+		return nil
+	}
+	select {
+	case <-p.done:
+	default:
+		return nil // nobody has waited for it
+	}
+	p.recorded = true
+	detail := map[string]any{"complete": p.partial == "", "took_ns": p.took}
+	if p.partial != "" {
+		detail["why"] = p.partial
+	}
+	if p.box != nil {
+		if len(p.box.attempts) > 0 {
+			detail["tried"] = recordedAttempts(p.box.attempts)
+		}
+		if p.box.dropped > 0 {
+			detail["more_tried"] = p.box.dropped
+		}
+	}
+	if p.effects != nil {
+		if n := p.effects.Box(); n > 0 {
+			detail["box"] = n
+		}
+		r := &audit.Result{}
+		recordChanges(ctx, r, p.effects.Workspace())
+		detail["change_set"], detail["paths"], detail["more_paths"] = r.ChangeSet, r.Paths, r.More
+	}
+	return c.place.record(audit.Record{Kind: audit.KindEvent, Event: "preview", Use: c.Use.ID, Tool: c.Tool, Principal: c.principal(), Detail: detail}, false)
 }

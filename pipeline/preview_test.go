@@ -40,7 +40,7 @@ func (f *fakeThrowaway) effects(context.Context) (*sandbox.Effects, error) {
 	for _, name := range []string{"workspace", "home", "tmp"} {
 		set := &changeset.Set{}
 		if slices.Contains(f.changed, name) {
-			set.Changes = []*changeset.Change{{Path: "x", Kind: changeset.Added, Type: changeset.File}}
+			set.Changes = []*changeset.Change{{Path: "x", Kind: changeset.Added, Type: changeset.Dir}}
 		}
 		e.Layers = append(e.Layers, sandbox.LayerEffects{Name: name, Changes: &sandbox.Changes{Set: set}})
 	}
@@ -125,6 +125,18 @@ func TestWhatHasNoEffectNeedsNoQuestion(t *testing.T) {
 			}
 			if test.f.closed != place.forks {
 				t.Errorf("%d copies were made, %d closed", place.forks, test.f.closed)
+			}
+			previews, applied := 0, false
+			for _, r := range place.records {
+				if r.Event == "preview" {
+					previews++
+				}
+				if r.Result != nil {
+					applied = r.Result.Applied
+				}
+			}
+			if recorded := previews == 1; recorded != (place.forks == 1) || applied != o.Applied {
+				t.Errorf("%d previews on record; applied: %v", previews, applied)
 			}
 			if test.mode == permission.Plan && len(place.adopted) > 0 {
 				t.Error("something was changed in the mode plan")

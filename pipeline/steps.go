@@ -183,6 +183,9 @@ func (c *call) decide(ctx context.Context) error {
 	if err := c.aborted(ctx); err != nil {
 		return err
 	}
+	if err := c.recordPreview(ctx); err != nil {
+		return err
+	}
 	if c.Decision.Behavior == permission.Allow {
 		c.precomputed()
 		c.Envelope = envelopeFor(c.Decision, c.tool, c.input)
@@ -254,7 +257,7 @@ func (c *call) ask(ctx context.Context) {
 	if c.Prompter == nil {
 		reason := d.Reason + ", and there is nobody to ask"
 		if d.Rule != "" {
-			reason += "; it can be allowed beforehand with --allow '" + d.Rule + "'"
+			reason += "; it can be allowed beforehand with --allow '" + strings.ReplaceAll(d.Rule, "'", `'\''`) + "'"
 		}
 		answered(permission.Deny, "nobody", reason)
 		return
