@@ -111,6 +111,9 @@ func (p *preview) lacks() string {
 			return "it tried to reach " + changeset.Printable(a.Path) + ", and has no network there"
 		}
 	}
+	if p.effects.Unseen != "" {
+		return "it is not known what it tried: " + p.effects.Unseen
+	}
 	if err := p.effects.Adoptable(); err != nil {
 		return err.Error()
 	}
