@@ -94,6 +94,10 @@ type Decision struct {
 	// Classifiable says that in the mode auto a classifier may answer the question
 	// in a person's place.
 	Classifiable bool
+	// Unproven says that the call is asked about, or denied by the mode, for no more
+	// than that nothing allows it and it is not known to be read-only: a run that
+	// changes nothing would answer that.
+	Unproven bool
 }
 
 // A Safety check asks about a path whatever allows it.

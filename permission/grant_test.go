@@ -102,6 +102,49 @@ func TestClassifiable(t *testing.T) {
 	}
 }
 
+// A run that changes nothing answers what is asked about, or denied by the mode, only
+// because nothing is known of it.
+func TestUnproven(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		want bool
+	}{
+		{"Bash make x", true},
+		{"acceptEdits :: Bash make x", true},
+		{"dontAsk :: Bash make x", true},
+		{"auto :: Bash python3 -c 1", true},
+		{"plan :: Bash make x", true},
+		{"bubble :: Bash make x", true},
+		{"Write a.go", true},
+		{"Bash ls", false}, // it is allowed
+		{"bypassPermissions :: Bash make x", false},
+		{"allow Bash(make *) :: Bash make x", false},
+		{"ask Bash(make *) :: Bash make x", false},
+		{"ask Bash(make *) :: plan :: Bash make x", false},
+		{"deny Bash(make *) :: Bash make x", false},
+		{"deny Bash(make *) :: Bash $X x", false}, // it could be meant
+		{"Write .vscode/tasks.json", false},
+		{"dontAsk :: Write .vscode/tasks.json", false},
+	} {
+		c := of(t, test.line)
+		p := c.policy(t)
+		if d := p.Resolve(c.request()); d.Unproven != test.want {
+			t.Errorf("%s: %v: %s %s", test.line, d.Unproven, d.Behavior, d.Reason)
+		}
+		p.AskUnproven = true
+		if d := p.Resolve(c.request()); d.Unproven {
+			t.Errorf("%s: a run counts although it is to be asked about", test.line)
+		}
+		p.AskUnproven, p.Sealed = false, false
+		if p.Mode == Bypass {
+			continue
+		}
+		if d := p.Resolve(c.request()); d.Unproven {
+			t.Errorf("%s: a run counts although what it changes leaves", test.line)
+		}
+	}
+}
+
 // A directory that the session shows beside the workspace is changed like it, where
 // it can be; what lies beside is not.
 func TestExposedCountsAsTheWorkspace(t *testing.T) {

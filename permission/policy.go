@@ -30,6 +30,9 @@ type Policy struct {
 	// environment of a session (git, whose repository may name programs to run) is
 	// not, and what is outside of the workspace is not shown without a question.
 	Unheld bool
+	// AskUnproven says that a run which changes nothing proves nothing: what is not
+	// known to be read-only is asked about all the same.
+	AskUnproven bool
 
 	index *index // of Rules, by Check; see indexed
 }

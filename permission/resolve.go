@@ -51,6 +51,7 @@ func (c *consideration) decide() *Decision {
 		d.Behavior, d.Reason = Deny, c.deny
 	case p.Mode == Plan && !c.readOnly && !c.inspects:
 		d.decide("mode", "", string(Plan), Deny, "the mode is plan: nothing may be changed until it is left"+c.notRead())
+		d.Unproven = c.ask == ""
 	case c.ask != "":
 		d.Behavior, d.Reason = Ask, c.ask
 	case c.allow != "":
@@ -67,7 +68,9 @@ func (c *consideration) decide() *Decision {
 		d.decide("mode", "", string(p.Mode), Allow, "the mode allows changes of files in the workspace")
 	default:
 		d.decide("mode", "", string(p.Mode), Ask, c.why)
+		d.Unproven = true
 	}
+	d.Unproven = d.Unproven && p.Sealed && !p.AskUnproven
 	if d.Behavior == Ask && p.Mode == DontAsk {
 		d.decide("mode", "", string(DontAsk), Deny, d.Reason+"; the mode is dontAsk, so it is denied")
 	}

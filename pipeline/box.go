@@ -18,7 +18,7 @@ import (
 
 // A box is where one call runs its functions: under its envelope.
 type box struct {
-	place    place
+	place    caller
 	envelope sandbox.Envelope
 
 	bytes       int64
@@ -103,6 +103,9 @@ func (c *call) recordDecision() error {
 	changes := false
 	if c.Envelope != nil {
 		r.Envelope, r.Mechanisms = envelope(*c.Envelope), c.place.mechanisms()
+		if c.take {
+			r.Envelope.Box = "fork" // it has run there already
+		}
 		changes = c.Envelope.Box == sandbox.Hand
 	}
 	return c.record(r, changes)
@@ -167,7 +170,7 @@ func (c *call) recordResult(ctx context.Context) error {
 	if c.leave == nil {
 		return nil // it did not run
 	}
-	r := &audit.Result{Duration: c.Ran}
+	r := &audit.Result{Duration: c.Ran, Applied: c.Applied}
 	if c.box != nil {
 		r.Stdout, r.Background = c.box.bytes, c.box.background
 	}

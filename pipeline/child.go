@@ -30,6 +30,7 @@ func (p *Pipeline) Child(ctx context.Context, name string, mode permission.Mode)
 		// Shared: what the user has set up binds every agent alike.
 		Hooks: p.Hooks, Classifier: p.Classifier,
 		Save: p.Save, SaveSession: p.SaveSession, Locked: p.Locked,
+		NoPreview: p.NoPreview, NoPrecompute: p.NoPrecompute,
 		// Cloned: the rules. What is allowed for the session by an answer to the
 		// sub-agent is added to those of all agents above as well, see addRule;
 		// what is allowed to another agent later is not the sub-agent's.

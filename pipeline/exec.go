@@ -164,6 +164,11 @@ func (s *Session) addChanges(ctx context.Context, r *audit.Result) {
 		return
 	}
 	defer c.Close()
+	recordChanges(ctx, r, c)
+}
+
+// recordChanges records changes, or the first of them.
+func recordChanges(ctx context.Context, r *audit.Result, c *sandbox.Changes) {
 	size := int64(0)
 	for _, change := range c.Set.Changes {
 		size += change.Size

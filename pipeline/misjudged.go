@@ -33,17 +33,7 @@ func (c *call) recordAttempts(misjudged bool) error {
 	if c.box == nil || len(c.box.attempts) == 0 && c.box.dropped == 0 {
 		return nil
 	}
-	type attempt struct {
-		Op            string `json:"op"`
-		Path          string `json:"path,omitempty"`
-		Program       string `json:"program,omitempty"`
-		Opportunistic bool   `json:"opportunistic,omitempty"`
-	}
-	list := make([]attempt, len(c.box.attempts))
-	for i, a := range c.box.attempts {
-		list[i] = attempt{a.Op, changeset.Printable(a.Path), changeset.Printable(a.Program), a.Opportunistic}
-	}
-	r := audit.Record{Kind: audit.KindEvent, Event: "attempts", Call: c.id, Tool: c.Tool, Detail: map[string]any{"tried": list}}
+	r := audit.Record{Kind: audit.KindEvent, Event: "attempts", Call: c.id, Tool: c.Tool, Detail: map[string]any{"tried": recordedAttempts(c.box.attempts)}}
 	if misjudged {
 		r.Event = "misjudgement"
 	}
@@ -51,6 +41,22 @@ func (c *call) recordAttempts(misjudged bool) error {
 		r.Detail["more"] = c.box.dropped
 	}
 	return c.place.record(r, misjudged)
+}
+
+// A recordedAttempt is an attempt as it stands in the record.
+type recordedAttempt struct {
+	Op            string `json:"op"`
+	Path          string `json:"path,omitempty"`
+	Program       string `json:"program,omitempty"`
+	Opportunistic bool   `json:"opportunistic,omitempty"`
+}
+
+func recordedAttempts(attempts []sandbox.Attempt) []recordedAttempt {
+	list := make([]recordedAttempt, len(attempts))
+	for i, a := range attempts {
+		list[i] = recordedAttempt{a.Op, changeset.Printable(a.Path), changeset.Printable(a.Program), a.Opportunistic}
+	}
+	return list
 }
 
 // judgeAgain decides anew on a call that was misjudged, by what it tried, and runs

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -51,6 +52,10 @@ type Outcome struct {
 	Notes   []string
 	// Messages are to be added to the conversation after the result.
 	Messages []string
+
+	// Applied says that what a preview had done was applied to the session: the call
+	// did not run again.
+	Applied bool
 
 	// Duration is of the whole way, Ran of the call in it, and Asked of the time
 	// that somebody took to answer.
@@ -125,6 +130,10 @@ type Pipeline struct {
 	SaveSession permission.Source
 	// Locked says that an answer allows its call alone: no rule is offered.
 	Locked bool
+	// NoPreview says that no call is run in a throwaway copy of the session before
+	// it is asked about, and NoPrecompute that one which was is run again when it is
+	// allowed.
+	NoPreview, NoPrecompute bool
 	// Context is what each call's context begins with.
 	Context tools.Context
 	// Progress takes what a tool reports while it runs, as JSON; nil throws it
@@ -144,18 +153,32 @@ type Pipeline struct {
 
 	turns *semaphore.Weighted // a call that may run beside others takes one, another all
 	batch batch
+
+	// Of the session, so at the root alone.
+	previews   *semaphore.Weighted
+	generation atomic.Uint64 // grows with every call that may change the session
+}
+
+// A caller runs functions inside, without recording it.
+type caller interface {
+	call(ctx context.Context, function string, input []byte, e sandbox.Envelope, progress func([]byte)) (*sandbox.Returned, error)
 }
 
 // A place is where calls run and are recorded: a live session.
 type place interface {
-	// call runs a function inside, without recording it.
-	call(ctx context.Context, function string, input []byte, e sandbox.Envelope, progress func([]byte)) (*sandbox.Returned, error)
+	caller
 	// record writes to the session's record.
 	record(r audit.Record, durable bool) error
 	mechanisms() map[string]string
 	// addChanges adds to a result what the session has changed by now.
 	addChanges(ctx context.Context, r *audit.Result)
 	OutOfMemory() int
+	// fork makes a throwaway copy of the session.
+	fork(ctx context.Context) (throwaway, error)
+	// adopt makes the effects of a fork those of the session. Its error wraps
+	// [sandbox.ErrOvertaken] where what they were made on has changed; then nothing
+	// was done.
+	adopt(ctx context.Context, e *sandbox.Effects) error
 }
 
 // allTurns is how many calls may run beside each other.
@@ -178,7 +201,7 @@ func New(s *Session, set *tools.Set, policy *permission.Policy) (*Pipeline, erro
 		return nil, err
 	}
 	return &Pipeline{
-		Tools: set, place: s, policy: policy, turns: semaphore.NewWeighted(allTurns),
+		Tools: set, place: s, policy: policy, turns: semaphore.NewWeighted(allTurns), previews: semaphore.NewWeighted(mostPreviews),
 		Context: tools.Context{
 			Options: tools.Options{Workspace: s.Workspace, Home: s.Home(), Driver: s.Driver, Session: s.Name},
 			Run:     tools.Run{State: state},

@@ -81,3 +81,29 @@ func (s *Session) call(ctx context.Context, function string, input []byte, e san
 func (s *Session) record(r audit.Record, durable bool) error { return s.log.Write(r, durable) }
 
 func (s *Session) mechanisms() map[string]string { return s.Mechanisms() }
+
+func (s *Session) fork(ctx context.Context) (throwaway, error) {
+	f, err := s.Session.Fork(ctx, sandbox.ForkOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &forked{f}, nil
+}
+
+func (s *Session) adopt(ctx context.Context, e *sandbox.Effects) error {
+	_, err := s.Session.Adopt(ctx, e)
+	return err
+}
+
+// A forked session is a throwaway. What is done in it is on record as what was seen.
+type forked struct{ *sandbox.Session }
+
+func (f *forked) call(ctx context.Context, function string, input []byte, e sandbox.Envelope, progress func([]byte)) (*sandbox.Returned, error) {
+	return f.Call(ctx, function, input, e, progress)
+}
+
+func (f *forked) effects(ctx context.Context) (*sandbox.Effects, error) {
+	return f.Effects(ctx, Protected(f.Workspace))
+}
+
+func (f *forked) close() error { return f.Close() }

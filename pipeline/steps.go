@@ -58,6 +58,10 @@ type call struct {
 	sections []permission.Section // what the classifier has to show
 	inARow   int                  // denials, with this one
 
+	preview   *preview // nil where there is none
+	take      bool     // the result of the preview is the call's
+	overtaken int      // how often the session had changed since the preview
+
 	id     string // in the record; "" before the decision is on it
 	called *tools.Called
 	box    *box
@@ -125,10 +129,13 @@ func (c *call) backfill(ctx context.Context) error {
 		c.context.Judged[i] = tools.Judged{Path: a.Path}
 		resolve = resolve || a.Write || depends
 	}
-	if !resolve {
-		return nil
+	if resolve {
+		if err := c.resolvePaths(ctx); err != nil {
+			return err
+		}
 	}
-	return c.resolvePaths(ctx)
+	c.startPreview(ctx)
+	return nil
 }
 
 // Step 7. An input that a hook changes takes the same way as one that a model
@@ -161,6 +168,7 @@ func (c *call) resolvePermission(ctx context.Context) error { return c.decide(ct
 
 func (c *call) decide(ctx context.Context) error {
 	c.Decision = c.policy.Resolve(*c.request(ctx))
+	c.judgeEffects(ctx)
 	if err := c.hearClassifier(ctx); err != nil {
 		return err
 	}
@@ -175,7 +183,11 @@ func (c *call) decide(ctx context.Context) error {
 	if err := c.aborted(ctx); err != nil {
 		return err
 	}
+	if err := c.recordPreview(ctx); err != nil {
+		return err
+	}
 	if c.Decision.Behavior == permission.Allow {
+		c.precomputed()
 		c.Envelope = envelopeFor(c.Decision, c.tool, c.input)
 	}
 	if c.Decision.Behavior == permission.Deny {
@@ -241,10 +253,11 @@ func (c *call) ask(ctx context.Context) {
 		d.Behavior, d.Reason = b, reason
 		d.Chain = append(d.Chain, permission.Step{Layer: "prompt", Source: by, Answer: string(b)})
 	}
+	c.seen(ctx) // what it does is what is asked about
 	if c.Prompter == nil {
 		reason := d.Reason + ", and there is nobody to ask"
 		if d.Rule != "" {
-			reason += "; it can be allowed beforehand with --allow '" + d.Rule + "'"
+			reason += "; it can be allowed beforehand with --allow '" + strings.ReplaceAll(d.Rule, "'", `'\''`) + "'"
 		}
 		answered(permission.Deny, "nobody", reason)
 		return
@@ -328,8 +341,20 @@ func (c *call) runCall(ctx context.Context) error {
 }
 
 func (c *call) runOnce(ctx context.Context) (err error) {
-	if c.leave, err = c.enter(ctx, c.tool.ConcurrencySafe(c.input)); err != nil {
+	if c.leave, err = c.enter(ctx, !c.take && c.tool.ConcurrencySafe(c.input)); err != nil {
 		return err
+	}
+	if c.take {
+		if err := c.takeResult(ctx); errors.Is(err, sandbox.ErrOvertaken) {
+			return c.previewAgain(ctx, err)
+		} else {
+			return err
+		}
+	}
+	if c.Envelope != nil && c.Envelope.Box == sandbox.Hand {
+		g := &c.root().generation
+		g.Add(1)
+		defer g.Add(1)
 	}
 	if c.Envelope != nil {
 		c.box = &box{place: c.place, envelope: *c.Envelope}
@@ -409,6 +434,7 @@ func (c *call) closeRecord(ctx context.Context) error {
 		c.tellBox()
 	}
 	err := c.recordResult(ctx)
+	c.endPreview()
 	if c.leave != nil && !c.IsError {
 		c.root().Context.State.Succeeded(c.context.Agent.ID)
 	}

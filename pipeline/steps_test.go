@@ -28,6 +28,11 @@ type fakePlace struct {
 	functions map[string]func(ctx context.Context, input []byte, e sandbox.Envelope) (*sandbox.Returned, error)
 	oom       int
 	changed   int // how often the changes were looked at
+
+	throwaway throwaway
+	forks     int
+	overtaken []error // of the next adoptions
+	adopted   []*sandbox.Effects
 }
 
 func (f *fakePlace) call(ctx context.Context, function string, input []byte, e sandbox.Envelope, _ func([]byte)) (*sandbox.Returned, error) {
@@ -50,6 +55,24 @@ func (f *fakePlace) mechanisms() map[string]string { return map[string]string{"n
 func (f *fakePlace) addChanges(context.Context, *audit.Result) { f.changed++ }
 
 func (f *fakePlace) OutOfMemory() int { return f.oom }
+
+func (f *fakePlace) fork(context.Context) (throwaway, error) {
+	if f.throwaway == nil {
+		return nil, errors.New("nothing can be copied here")
+	}
+	f.forks++
+	return f.throwaway, nil
+}
+
+func (f *fakePlace) adopt(_ context.Context, e *sandbox.Effects) error {
+	if len(f.overtaken) > 0 {
+		err := f.overtaken[0]
+		f.overtaken = f.overtaken[1:]
+		return err
+	}
+	f.adopted = append(f.adopted, e)
+	return nil
+}
 
 // poke is the input of the tool of these tests.
 type poke struct {
@@ -109,7 +132,7 @@ func newPipeline(change func(*tools.Definition[poke, string, int])) (*Pipeline, 
 	}}
 	policy := &permission.Policy{Mode: permission.AcceptEdits, Workspace: "/work", Home: "/home/agent", Protected: permission.ProtectedBy("/work"), Sealed: true}
 	return &Pipeline{
-		turns: semaphore.NewWeighted(allTurns),
+		turns: semaphore.NewWeighted(allTurns), previews: semaphore.NewWeighted(mostPreviews),
 		Tools: tools.NewSet(tools.Define(d)), place: place, policy: policy,
 		Context: tools.Context{
 			Options: tools.Options{Workspace: "/work", Home: "/home/agent", Session: "test"},

@@ -9,8 +9,8 @@ import (
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
 
-// An Attempt is something that a program in the eye tried to change. Nothing was
-// changed: the mounts and Landlock of the eye stopped it. It is evidence, not what
+// An Attempt is something that a program in the eye or in a fork tried to change.
+// Nothing was changed: the mounts and Landlock stopped it. It is evidence, not what
 // holds the call: a program that means to hide what it tried can show another path
 // than the one that it used.
 //
@@ -70,6 +70,14 @@ func attemptsNoticed(hello *wire.HelloResponse) string {
 		return AttemptsSeen
 	}
 	return fmt.Sprintf("suspected from what programs say: no seccomp notification (%v)", unix.Errno(hello.NotifyErrno))
+}
+
+// unseen says why attempts are not seen; empty if they are.
+func (b *box) unseen() string {
+	if b.attempts == AttemptsSeen {
+		return ""
+	}
+	return b.attempts
 }
 
 // attempts are those that a guest has reported, which the wire has checked.

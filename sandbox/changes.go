@@ -24,7 +24,12 @@ type Changes struct {
 
 // Close lets go of the layers. The set cannot show contents, or be applied,
 // any more.
-func (c *Changes) Close() error { return c.layers.close() }
+func (c *Changes) Close() error {
+	if c.layers == nil {
+		return nil
+	}
+	return c.layers.close()
+}
 
 // openLayers are the layers of a workspace, open to be read from outside.
 type openLayers struct {

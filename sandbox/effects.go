@@ -12,6 +12,9 @@ import (
 // They are read from layers that stay open until Close; the fork may be closed
 // only after that.
 type Effects struct {
+	// Unseen says why it was not noticed what programs tried beyond the layers: what
+	// to change, and whom to reach. Empty, it was: in the Attempts of each call.
+	Unseen string
 	// Layers are the changes in each of the fork's writable layers.
 	Layers []LayerEffects
 
@@ -62,7 +65,13 @@ func (s *Session) Effects(ctx context.Context, protected Protected) (_ *Effects,
 	if s.parent == nil {
 		return nil, errors.New("the effects of what is no fork")
 	}
-	e := &Effects{of: s.parent, writes: s.began.writes, quiet: s.began.quiet && s.parent.running.quiet(s.began.writes)}
+	unseen := ErrClosed.Error()
+	s.mu.Lock()
+	if b := s.boxes[Hand]; b != nil {
+		unseen = b.unseen()
+	}
+	s.mu.Unlock()
+	e := &Effects{Unseen: unseen, of: s.parent, writes: s.began.writes, quiet: s.began.quiet && s.parent.running.quiet(s.began.writes)}
 	for i := range s.layers {
 		l := &s.layers[i]
 		o := changeset.Options{Items: &changeset.Seen{Since: s.began.clock[l.name], Quiet: e.quiet}}

@@ -21,7 +21,8 @@ type ForkOptions struct{}
 // itself.
 //
 // It is not a snapshot: what the session writes later shows through where the
-// fork has not written itself.
+// fork has not written itself. What programs try to change outside of its layers,
+// and whom they try to reach, is noticed as in the eye.
 func (s *Session) Fork(ctx context.Context, o ForkOptions) (*Session, error) {
 	if s.Mode != Cow {
 		return nil, fmt.Errorf("the session %s works on %s directly and cannot be forked", s.Name, s.Workspace)
@@ -44,7 +45,11 @@ func (s *Session) Fork(ctx context.Context, o ForkOptions) (*Session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
 	}
-	opened, err := fork.greet(ctx, wire.NewClient(conn), fork.hand, fork.writable(), nil)
+	notify, err := changesFilter()
+	if err != nil {
+		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
+	}
+	opened, err := fork.greet(ctx, wire.NewClient(conn), fork.hand, fork.writable(), notify)
 	if err != nil {
 		return nil, fmt.Errorf("forking: %w", errors.Join(err, fork.removeFork()))
 	}

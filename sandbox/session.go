@@ -70,7 +70,7 @@ type Session struct {
 type box struct {
 	client   *wire.Client
 	landlock int
-	attempts string // in the eye: by what it is noticed what programs try to change
+	attempts string // in the eye and in forks: by what it is noticed what programs try to change
 	env      []string
 }
 

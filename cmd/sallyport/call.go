@@ -114,6 +114,7 @@ type callResult struct {
 	Tool     string           `json:"tool"`
 	Decision *decisionResult  `json:"decision,omitempty"` // none: the call did not come so far
 	Envelope *envelopeResult  `json:"envelope,omitempty"` // none: it did not run
+	Applied  bool             `json:"applied,omitempty"`  // what a preview had done was: it did not run again
 	Result   toolResult       `json:"result"`
 	Data     any              `json:"data,omitempty"`
 	Notes    []string         `json:"notes,omitempty"`
@@ -164,7 +165,7 @@ func resultOf(o *pipeline.Outcome) toolResult {
 
 func outcomeJSON(o *pipeline.Outcome) *callResult {
 	r := &callResult{
-		Tool: o.Tool, Result: resultOf(o), Data: o.Data, Notes: o.Notes, Messages: o.Messages,
+		Tool: o.Tool, Applied: o.Applied, Result: resultOf(o), Data: o.Data, Notes: o.Notes, Messages: o.Messages,
 		Micros: map[string]int64{"total": o.Duration.Microseconds(), "call": o.Ran.Microseconds(), "asked": o.Asked.Microseconds()},
 	}
 	if r.Tool == "" {

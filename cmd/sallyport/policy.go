@@ -28,7 +28,7 @@ func ruleFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "mode", DefaultText: "that of the settings, or " + string(permission.Default), Usage: "what happens to calls that no rule decides: `MODE` is one of " + strings.Join(modes, ", ")},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow what `RULE` names: Tool or Tool(content), as Bash(go test *) or Edit(/src/**)"},
-		&cli.StringSliceFlag{Name: "ask", Usage: "ask about what `RULE` names, whatever allows it"},
+		&cli.StringSliceFlag{Name: "ask", Usage: "ask about what `RULE` names, whatever allows it; unproven: about what is not known to be read-only, also when a run in a copy of the session has changed nothing"},
 	}
 }
 
@@ -45,6 +45,10 @@ func agentFlags(more ...cli.Flag) []cli.Flag {
 	flags := append(sessionFlags(), boxFlags("deny what `RULE` names, whatever allows it: Bash(rm *), Edit; files of Read(.env) are hidden from programs too, those of Edit(*.lock) read-only")...)
 	flags = append(flags, policyFlags()...)
 	flags = append(flags, &cli.BoolFlag{Name: "hooks-on-host", Usage: "run the hooks of the workspace's settings on this machine, outside of the session"})
+	flags = append(flags,
+		&cli.BoolFlag{Name: "no-precompute", Usage: "run a call that was allowed, even if a run in a copy of the session has shown all that it does"},
+		&cli.BoolFlag{Name: "no-preview", Usage: "run nothing in a copy of the session before it is asked about"},
+	)
 	flags = append(flags, &cli.BoolFlag{Name: "new", Usage: "use a session of its own, which is removed at the end unless it has changes"})
 	return append(flags, more...)
 }
@@ -57,6 +61,9 @@ func flagRules(c *cli.Context, denied []permission.Rule) ([]permission.Rule, err
 		behavior permission.Behavior
 	}{{"ask", permission.Ask}, {"allow", permission.Allow}} {
 		for _, text := range c.StringSlice(of.flag) {
+			if of.behavior == permission.Ask && text == unproven {
+				continue // no rule; see policy
+			}
 			rule, err := permission.ParseRule(text, of.behavior, permission.FromCLI)
 			if err != nil {
 				return nil, usageError(c, "--%s: %w", of.flag, err)
@@ -66,6 +73,9 @@ func flagRules(c *cli.Context, denied []permission.Rule) ([]permission.Rule, err
 	}
 	return rules, nil
 }
+
+// unproven is what --ask takes beside rules.
+const unproven = "unproven"
 
 // policy reads the flags of policyFlags and the settings. What the rules deny is
 // the session's too: see loadSettings.
@@ -82,7 +92,7 @@ func policy(c *cli.Context, o *pipeline.Options) (*permission.Policy, *loaded, e
 	if err != nil {
 		return nil, nil, err
 	}
-	return &permission.Policy{Mode: mode, Rules: l.Rules}, l, nil
+	return &permission.Policy{Mode: mode, Rules: l.Rules, AskUnproven: slices.Contains(c.StringSlice("ask"), unproven)}, l, nil
 }
 
 // An agentRun is a session that an agent's calls run in.
@@ -132,6 +142,7 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	}
 	l.say()
 	l.sayHidden(&o, s.Stored().Stored)
+	r.pipeline.NoPreview, r.pipeline.NoPrecompute = c.Bool("no-preview"), c.Bool("no-precompute")
 	r.pipeline.Save, r.pipeline.Locked = l.save, l.RulesLocked != ""
 	if c.Bool("save") {
 		r.pipeline.SaveSession = permission.FromLocal

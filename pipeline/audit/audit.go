@@ -103,7 +103,7 @@ type Step struct {
 
 // An Envelope is what the kernel holds a call to.
 type Envelope struct {
-	Box      string   `json:"box"`                // hand or eye
+	Box      string   `json:"box"`                // hand or eye; fork: it has run there before it was decided on
 	Writable []string `json:"writable,omitempty"` // with Narrow: nothing else
 	Narrow   bool     `json:"narrow,omitempty"`
 	Network  string   `json:"network"` // none
@@ -119,6 +119,9 @@ type Result struct {
 	Stderr     int64         `json:"stderr"` // bytes
 	Duration   time.Duration `json:"duration_ns"`
 	Background int           `json:"background,omitempty"` // processes left running
+	// Applied says that the call did not run again after it was decided on: what it
+	// had done in a fork before was applied to the session.
+	Applied bool `json:"applied,omitempty"`
 	// ChangeSet is the digest of what the session had changed when it was
 	// recorded, and Paths the first of the paths.
 	ChangeSet string   `json:"change_set,omitempty"`
