@@ -75,6 +75,7 @@ var protected = []struct {
 	{".gemini", "configures an agent"},
 	{".mcp.json", "names programs that an agent starts"},
 	{".sallyport", "configures sallyport"},
+	{"sallyport/settings.json", "configures sallyport for a user, where it lies in ~/.config: in all workspaces, without being trusted first"},
 }
 
 // Protected returns why a path is protected, or "". The path is relative to the
