@@ -82,6 +82,43 @@ func TestProtected(t *testing.T) {
 	}
 }
 
+// A link that stands where a directory above something protected may be makes
+// files of any name protected ones.
+func TestProtectedLinkAbove(t *testing.T) {
+	workspace := t.TempDir()
+	makeFiles(t, workspace, "old.git/HEAD", "plain/README")
+	protects := ProtectedBy(workspace)
+	for path, want := range map[string]bool{
+		".git/info":              true,
+		".git/modules":           true,
+		".git/modules/sub":       true,
+		".git/modules/a/b":       true,
+		".git/worktrees":         true,
+		".git/worktrees/w":       true,
+		".git/refs":              false,
+		".git/HEAD":              false,
+		"sub/.git/INFO":          true,
+		"old.git/info":           true,
+		"old.git/modules/sub":    true,
+		"old.git/objects":        false,
+		"plain/info":             false,
+		"sallyport":              true,
+		"info":                   false,
+		"docs":                   false,
+		"node_modules/.bin/tool": false,
+	} {
+		if got := protects(path + "/"); got != want {
+			t.Errorf("a link %s: %v", path, got)
+		}
+		if want && protects(path) {
+			t.Errorf("%s is protected where it is no link", path)
+		}
+	}
+	if !protects(".vscode/") || !protects(".bashrc/") {
+		t.Error("a link that is protected by its name is not")
+	}
+}
+
 func TestEveryRowOfTheTable(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, p := range protected {
