@@ -202,7 +202,11 @@ func readHookInput(from io.Reader) (*hooks.Input, error) {
 		return nil, fmt.Errorf("standard input has more than %d bytes", mostStdin)
 	}
 	in := &hooks.Input{}
-	if err := json.Unmarshal(data, in); err != nil {
+	err = json.Unmarshal(data, in)
+	if err == nil {
+		err = hooks.KeysOnce(data, 1)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("standard input is not the JSON of a hook's input: %w", err)
 	}
 	switch {
