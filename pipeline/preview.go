@@ -55,7 +55,7 @@ func (c *call) startPreview(ctx context.Context) {
 	if c.NoPreview || !c.policy.Sealed || c.tool.Site != tools.Container {
 		return
 	}
-	if d := c.policy.Resolve(*c.request(ctx)); d.Behavior != permission.Ask && !d.Unproven {
+	if d := c.policy.Resolve(*c.request(ctx)); !d.Unproven && (d.Behavior != permission.Ask || c.Prompter == nil) {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, previewTime, errPreviewTime)
