@@ -18,9 +18,12 @@ func (s *Set) WriteStat(ctx context.Context, w io.Writer, o DiffOptions) error {
 		name, what   string
 		added, taken int
 	}
-	rows := make([]row, 0, len(o.Changes))
+	var rows []row
 	width, most, added, taken := 0, 0, 0, 0
 	for _, c := range o.Changes {
+		if o.Terminal && o.MaxLines > 0 && len(rows) == o.MaxLines {
+			break
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -40,11 +43,15 @@ func (s *Set) WriteStat(ctx context.Context, w io.Writer, o DiffOptions) error {
 			plus, minus := bars(r.added, r.taken, most)
 			counts = fmt.Sprintf("%4d %s%s %s", r.added+r.taken, paint(o, green, plus), paint(o, red, minus), r.what)
 		}
-		if _, err := fmt.Fprintf(w, " %-*s | %s\n", width, r.name, strings.TrimRight(counts, " ")); err != nil {
+		if _, err := fmt.Fprintf(w, " %-*s | %s\n", width, o.cut(r.name), strings.TrimRight(counts, " ")); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, " %s, %s(+), %s(-)\n", plural(len(rows), "path", "changed"), plural(added, "insertion", ""), plural(taken, "deletion", ""))
+	all := plural(len(o.Changes), "path", "changed")
+	if more := len(o.Changes) - len(rows); more > 0 {
+		all += fmt.Sprintf(", %d of them not shown; of the others", more)
+	}
+	_, err := fmt.Fprintf(w, " %s, %s(+), %s(-)\n", all, plural(added, "insertion", ""), plural(taken, "deletion", ""))
 	return err
 }
 
