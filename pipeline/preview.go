@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/wire"
 	"github.com/sallyport/sallyport/tools"
 )
@@ -53,7 +55,7 @@ func (c *call) startPreview(ctx context.Context) {
 	if c.NoPreview || !c.policy.Sealed || c.tool.Site != tools.Container {
 		return
 	}
-	if d := c.policy.Resolve(*c.request(ctx)); d.Behavior != permission.Ask && !d.Unproven {
+	if d := c.policy.Resolve(*c.request(ctx)); !d.Unproven && (d.Behavior != permission.Ask || c.Prompter == nil) {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, previewTime, errPreviewTime)
@@ -122,8 +124,9 @@ func (p *preview) lacks() string {
 
 // effectFree reports whether the call does nothing that anybody would have to
 // allow: it was seen whole, and what it changed, if anything, is in the session's
-// own home and /tmp.
-func (p *preview) effectFree() bool {
+// own /tmp, or a cache in its home. What else is in a home directory decides how
+// later calls go.
+func (p *preview) effectFree(home string) bool {
 	if p.partial != "" || p.box.dropped > 0 {
 		return false
 	}
@@ -133,8 +136,19 @@ func (p *preview) effectFree() bool {
 		}
 	}
 	for _, l := range p.effects.Layers {
-		if len(l.Set.Changes) > 0 && l.Name != "home" && l.Name != "tmp" {
-			return false
+		free := func(path string) bool {
+			return l.Name == "tmp" || l.Name == "home" && inside.Opportunistic(filepath.Join(l.Dir, path), home)
+		}
+		for _, change := range l.Set.Changes {
+			if !free(change.Path) {
+				return false
+			}
+		}
+		// A file that was given another time, and nothing else, is no change.
+		for _, i := range l.Set.Items() {
+			if i.Type == changeset.File && i.Changed() && !free(i.Path) {
+				return false
+			}
 		}
 	}
 	return true
@@ -176,11 +190,11 @@ func (c *call) endPreview() {
 // allow. The result of that run is the call's.
 func (c *call) judgeEffects(ctx context.Context) {
 	d := c.Decision
-	if !d.Unproven {
-		return
+	if _, ok := c.tool.Command(c.filled); !ok || !d.Unproven {
+		return // a tool that changes files is for that, wherever they are
 	}
 	p := c.seen(ctx)
-	if p == nil || !p.effectFree() {
+	if p == nil || !p.effectFree(c.context.Home) {
 		return
 	}
 	d.Behavior, d.Reason = permission.Allow, "it ran in a copy of the session and changed nothing there"

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/sandbox/wire"
+	"github.com/sallyport/sallyport/tools"
 )
 
 // fakeThrowaway is a copy of a session in which every call returns one thing, and
@@ -18,7 +20,7 @@ import (
 type fakeThrowaway struct {
 	returned sandbox.Returned
 	err      error
-	changed  []string // layers
+	changed  []string // layers, or a path in one: home:.bashrc
 	hangs    bool
 
 	ran, closed int
@@ -39,10 +41,13 @@ func (f *fakeThrowaway) effects(context.Context) (*sandbox.Effects, error) {
 	e := &sandbox.Effects{}
 	for _, name := range []string{"workspace", "home", "tmp"} {
 		set := &changeset.Set{}
-		if slices.Contains(f.changed, name) {
-			set.Changes = []*changeset.Change{{Path: "x", Kind: changeset.Added, Type: changeset.Dir}}
+		for _, changed := range f.changed {
+			layer, path, _ := strings.Cut(changed, ":")
+			if layer == name {
+				set.Changes = append(set.Changes, &changeset.Change{Path: cmp.Or(path, "x"), Kind: changeset.Added, Type: changeset.Dir})
+			}
 		}
-		e.Layers = append(e.Layers, sandbox.LayerEffects{Name: name, Changes: &sandbox.Changes{Set: set}})
+		e.Layers = append(e.Layers, sandbox.LayerEffects{Name: name, Dir: map[string]string{"workspace": "/work", "home": "/home/agent", "tmp": "/tmp"}[name], Changes: &sandbox.Changes{Set: set}})
 	}
 	return e, nil
 }
@@ -52,8 +57,10 @@ func (f *fakeThrowaway) close() error { f.closed++; return nil }
 // previewing is a pipeline in a mode whose calls are first run in a throwaway; in
 // the session itself they return "poked a".
 func previewing(t *testing.T, mode permission.Mode, f *fakeThrowaway, yes bool, rules ...string) (*Pipeline, *fakePlace, *fakePrompter) {
-	p, place := newPipeline(nil)
-	p.policy.Mode = mode
+	p, place := newPipeline(func(d *tools.Definition[poke, string, int]) {
+		d.Command = func(in poke) string { return "poke " + in.Path }
+	})
+	p.policy.Mode, p.NoPreview = mode, false
 	for _, text := range rules {
 		rule, err := permission.ParseRule(text, permission.Ask, permission.FromUser)
 		if err != nil {
@@ -85,7 +92,9 @@ func TestWhatHasNoEffectNeedsNoQuestion(t *testing.T) {
 		{name: "no effect, in dontAsk", mode: permission.DontAsk},
 		{name: "no effect, in auto", mode: permission.Auto},
 		{name: "no effect, in plan", mode: permission.Plan},
-		{name: "caches", mode: permission.Default, f: fakeThrowaway{changed: []string{"home", "tmp"}}},
+		{name: "caches", mode: permission.Default, f: fakeThrowaway{changed: []string{"home:.cache/go-build", "tmp"}}},
+		{name: "configuration", mode: permission.Default, f: fakeThrowaway{changed: []string{"home:.gitconfig"}}, asked: 1},
+		{name: "a program of the home directory", mode: permission.Default, f: fakeThrowaway{changed: []string{"home:.local/bin/ls"}}, asked: 1},
 		{name: "what does no harm is tried beside", mode: permission.Default, f: fakeThrowaway{returned: attempt(sandbox.Attempt{Op: "write", Path: "/x", Opportunistic: true})}},
 		{name: "a failure of the tool", mode: permission.Default, f: fakeThrowaway{err: &wire.CallFailure{Message: "no such text"}}, err: "no such text"},
 

@@ -1,8 +1,6 @@
 package sandbox_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
 	"github.com/sallyport/sallyport/sandbox"
@@ -82,19 +80,5 @@ ls: cannot access '/tmp/t': No such file or directory
 dir/new`
 	if got != want {
 		t.Errorf("%s\n%s", got, want)
-	}
-}
-
-func TestNothingIsAdoptedThatWasOvertaken(t *testing.T) {
-	work := tree(t, map[string]string{"a": "host\n", "b": "host\n"})
-	s := sallytest.Session(t, sandbox.Settings{Workspace: work}, sandbox.Limits{})
-	e := inFork(t, s, `echo fork > a; echo fork > b`)
-	write(t, work+"/b", "user\n")
-	_, err := s.Adopt(t.Context(), e)
-	if !errors.Is(err, sandbox.ErrOvertaken) || !strings.Contains(err.Error(), work+"/b") {
-		t.Error(err)
-	}
-	if got := sh(t, s, `cat a b; ls -A`); got != "host\nuser\na\nb" {
-		t.Errorf("%q", got)
 	}
 }

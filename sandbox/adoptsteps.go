@@ -275,7 +275,7 @@ func (a *adopter) finish(ctx context.Context, l *adopted) {
 			step.Attr.Mtime = max(i.Mtime, i.Old.Mtime)
 		}
 		tag := ""
-		if i.Changed() && i.Old != nil && i.Old.Type == changeset.Dir {
+		if i.Old != nil && i.Old.Type == changeset.Dir && !i.Old.Loose {
 			tag = i.Path
 		}
 		a.add(ctx, step, nil, tag)
