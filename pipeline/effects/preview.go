@@ -100,12 +100,10 @@ func (p *Preview) SetEffects(e *sandbox.Effects) {
 	}
 	p.Changes.layers = e.Layers
 	p.Changes.Box = e.Box()
-	for _, l := range e.Layers {
-		switch {
-		case l.Changes == nil || len(l.Set.Changes) == 0:
-		case l.Name == "workspace":
+	for _, l := range p.shown() {
+		if l.Name == "workspace" {
 			p.Changes.Workspace = l.Set.Changes
-		case l.Name != "home" && l.Name != "tmp":
+		} else {
 			p.Changes.Exposed = append(p.Changes.Exposed, Exposed{l.Dir, l.Set.Changes})
 		}
 	}
@@ -133,4 +131,14 @@ func (p *Preview) SetAttempts(attempts []sandbox.Attempt, dropped int) {
 // copy or reaches beyond it.
 func (p *Preview) None() bool {
 	return len(p.Changes.Workspace)+len(p.Changes.Exposed)+len(p.Outside)+len(p.Network)+p.Dropped == 0
+}
+
+// shown are the layers whose changes are listed one by one.
+func (p *Preview) shown() (list []sandbox.LayerEffects) {
+	for _, l := range p.Changes.layers {
+		if l.Changes != nil && len(l.Set.Changes) > 0 && l.Name != "home" && l.Name != "tmp" {
+			list = append(list, l)
+		}
+	}
+	return list
 }

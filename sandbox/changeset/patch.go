@@ -26,6 +26,9 @@ type DiffOptions struct {
 	// 4 MiB. On a terminal larger files are named with their sizes; in a patch they
 	// are whole, as what is no text.
 	MaxFile int64
+	// MaxTotal is the same for all of them together, as far as they are shown; 0 is
+	// all.
+	MaxTotal int64
 	// MaxLines is how many lines are shown on a terminal, and MaxLine how much of
 	// each, in bytes; 0 is all. What is left out is said.
 	MaxLines, MaxLine int
@@ -73,6 +76,7 @@ type patcher struct {
 	o   DiffOptions
 	err error // of the writer
 
+	read  int64    // of contents, in bytes
 	lines int      // that are written
 	more  []string // what is not, in words
 }
@@ -283,15 +287,15 @@ func (p *patcher) file(from, to side, c *Change) error {
 		p.line(bold, "rename to "+quote(to.path))
 		return p.err
 	}
-	old, new, comparable, err := p.contents(from, to)
+	old, new, kind, err := p.contents(from, to)
 	if err != nil {
 		return err
 	}
-	if !comparable && !p.o.Terminal {
-		return p.binary(from, to)
+	if kind != isText && !p.o.Terminal {
+		return p.wholly(from, to)
 	}
-	if !comparable {
-		p.line("", "Binary files "+p.label("a/", from)+" and "+p.label("b/", to)+" differ"+fmt.Sprintf(" (%d bytes, were %d)", to.size, from.size))
+	if kind != isText {
+		p.line("", string(kind)+" files "+p.label("a/", from)+" and "+p.label("b/", to)+" differ"+fmt.Sprintf(" (%d bytes, were %d)", to.size, from.size))
 		return p.err
 	}
 	if old == new {
@@ -352,10 +356,19 @@ func (p *patcher) hunks(unified, name string) {
 	}
 }
 
+// A kind says how contents are shown: line by line, or only by their sizes.
+type kind string
+
+const (
+	isText   kind = "Text"
+	isNoText kind = "Binary"
+	isLarge  kind = "Large"
+)
+
 // contents reads both sides, unless one is no text or too large to compare.
-func (p *patcher) contents(from, to side) (old, new string, comparable bool, err error) {
-	if from.size > p.o.MaxFile || to.size > p.o.MaxFile {
-		return "", "", false, nil
+func (p *patcher) contents(from, to side) (old, new string, k kind, err error) {
+	if from.size > p.o.MaxFile || to.size > p.o.MaxFile || p.o.MaxTotal > 0 && p.read+from.size+to.size > p.o.MaxTotal {
+		return "", "", isLarge, nil
 	}
 	var sides [2]string
 	for i, x := range []side{from, to} {
@@ -364,19 +377,22 @@ func (p *patcher) contents(from, to side) (old, new string, comparable bool, err
 		}
 		r, err := x.open()
 		if err != nil {
-			return "", "", false, err
+			return "", "", "", err
 		}
 		data, err := io.ReadAll(io.LimitReader(r, p.o.MaxFile+1))
 		r.Close()
-		if err != nil {
-			return "", "", false, err
-		}
-		if int64(len(data)) > p.o.MaxFile || isBinary(data) {
-			return "", "", false, nil
+		p.read += int64(len(data))
+		switch {
+		case err != nil:
+			return "", "", "", err
+		case int64(len(data)) > p.o.MaxFile:
+			return "", "", isLarge, nil
+		case isBinary(data):
+			return "", "", isNoText, nil
 		}
 		sides[i] = string(data)
 	}
-	return sides[0], sides[1], true, nil
+	return sides[0], sides[1], isText, nil
 }
 
 // quote writes a name as git does in a patch: in C's notation if it has

@@ -143,12 +143,12 @@ func (p *patcher) count(c *Change) (added, taken int, what string, err error) {
 		if c.Kind != Deleted && c.Type == File {
 			to = side{File, c.Path, c.Mode, c.Size, c.Open}
 		}
-		var comparable bool
-		added, taken, comparable, err = p.countLines(from, to)
+		var k kind
+		added, taken, k, err = p.countLines(from, to)
 		if err != nil {
 			return 0, 0, "", err
 		}
-		if !comparable {
+		if k != isText {
 			switch c.Kind {
 			case Added:
 				note("%d bytes", to.size)
@@ -162,14 +162,14 @@ func (p *patcher) count(c *Change) (added, taken int, what string, err error) {
 	return added, taken, strings.Join(notes, ", "), nil
 }
 
-func (p *patcher) countLines(from, to side) (added, taken int, comparable bool, err error) {
-	old, new, comparable, err := p.contents(from, to)
-	if err != nil || !comparable {
-		return 0, 0, comparable, err
+func (p *patcher) countLines(from, to side) (added, taken int, k kind, err error) {
+	old, new, k, err := p.contents(from, to)
+	if err != nil || k != isText {
+		return 0, 0, k, err
 	}
 	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, new), 0)
 	if err != nil {
-		return 0, 0, false, err
+		return 0, 0, k, err
 	}
 	for _, h := range unified.Hunks {
 		for _, line := range h.Lines {
@@ -181,5 +181,5 @@ func (p *patcher) countLines(from, to side) (added, taken int, comparable bool, 
 			}
 		}
 	}
-	return added, taken, true, nil
+	return added, taken, isText, nil
 }
