@@ -102,21 +102,27 @@ func (p *preview) run(ctx context.Context, root *Pipeline, own *tools.Context, t
 // lacks says what of the call the run does not show; "" when that is nothing.
 func (p *preview) lacks() string {
 	var failure *wire.CallFailure
-	switch {
-	case p.err != nil && !errors.As(p.err, &failure):
+	if p.err != nil && !errors.As(p.err, &failure) {
 		return p.err.Error()
-	case p.box.background > 0:
-		return fmt.Sprintf("it left %s running", tools.Count(p.box.background, "process"))
 	}
-	for _, a := range p.box.attempts {
+	return lacking(p.effects, p.box.background, p.box.attempts)
+}
+
+// lacking says what of a run that has ended cannot be taken for what it would do in
+// the session itself; "" when that is nothing.
+func lacking(e *sandbox.Effects, background int, attempts []sandbox.Attempt) string {
+	if background > 0 {
+		return fmt.Sprintf("it left %s running", tools.Count(background, "process"))
+	}
+	for _, a := range attempts {
 		if a.Op == "connect" || a.Op == "send" {
 			return "it tried to reach " + changeset.Printable(a.Path) + ", and has no network there"
 		}
 	}
-	if p.effects.Unseen != "" {
-		return "it is not known what it tried: " + p.effects.Unseen
+	if e.Unseen != "" {
+		return "it is not known what it tried: " + e.Unseen
 	}
-	if err := p.effects.Adoptable(); err != nil {
+	if err := e.Adoptable(); err != nil {
 		return err.Error()
 	}
 	return ""

@@ -265,7 +265,7 @@ func (c *call) ask(ctx context.Context) {
 	start := time.Now()
 	answer, err := c.Prompter.Ask(ctx, &permission.Prompt{
 		ID: c.Use.ID, Session: c.context.Session, Tool: c.Tool, Title: c.Title, Reason: d.Reason,
-		Parts: c.parts(), Sections: append(c.describe(), c.sections...), Rule: d.Rule,
+		Parts: c.parts(), Sections: append(c.shownSections(ctx), c.sections...), Rule: d.Rule,
 		CanSave: d.Rule != "" && c.Save != nil,
 	})
 	c.Asked = time.Since(start)
