@@ -235,4 +235,3 @@ func counted[T any](list []T, last func(T) bool, words func(T) string) []string 
 	}
 	return lines
 }
-
