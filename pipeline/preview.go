@@ -201,6 +201,9 @@ func (c *call) judgeEffects(ctx context.Context) {
 	}
 	p := c.seen(ctx)
 	if p == nil || !p.effectFree(c.context.Home) {
+		if did := p.did(); did != "" && d.Behavior == permission.Deny {
+			d.Reason += "; " + did
+		}
 		return
 	}
 	d.Behavior, d.Reason = permission.Allow, "it ran in a copy of the session and changed nothing there"

@@ -253,9 +253,12 @@ func (c *call) ask(ctx context.Context) {
 		d.Behavior, d.Reason = b, reason
 		d.Chain = append(d.Chain, permission.Step{Layer: "prompt", Source: by, Answer: string(b)})
 	}
-	c.seen(ctx) // what it does is what is asked about
+	p := c.seen(ctx) // what it does is what is asked about
 	if c.Prompter == nil {
 		reason := d.Reason + ", and there is nobody to ask"
+		if did := p.did(); did != "" {
+			reason += "; " + did
+		}
 		if d.Rule != "" {
 			reason += "; it can be allowed beforehand with --allow '" + strings.ReplaceAll(d.Rule, "'", `'\''`) + "'"
 		}

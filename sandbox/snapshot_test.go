@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,21 +14,24 @@ import (
 )
 
 // A snapshot script lists all that is in directories, a line a name: its type,
-// mode, size, time, which other name is the same file, the target of a link, the
-// sum of what can be read. Names and targets can have any bytes but a newline.
+// mode, size, time, how many names it has, which other name is the same file, the
+// target of a link, the sum of what can be read. Names and targets can have any
+// bytes but a newline.
 const snapshotScript = `
 export LC_ALL=C
 case $PWD in /tmp/*) own=${PWD#/tmp/}; own=/tmp/${own%%/*};; *) own=/none;; esac
 list() {
 	cd "$1" || exit 1
-	find . -xdev -path "./${own#/tmp/}" -prune -o -printf '%y %#m %s %T@ %D:%i %P -> %l\n' | sort -t / -k 1 |
-	awk -v years="$2" '
+	find . -xdev -path "./${own#/tmp/}" -prune -o -printf '%y %#m %s %T@ %n:%D:%i %P -> %l\n' | sort -t / -k 1 |
+	awk -v years="$2" -v inodes="$3" '
 		{ type = $1; mode = $2; size = $3; time = $4; ino = $5; name = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ [^ ]+ [^ ]+ /, "", name) }
-		type == "d" { size = "-"; ino = name }
+		{ links = ino; sub(/:.*/, "", links) }
+		type == "d" { size = links = "-"; ino = name }
+		!inodes { ino = name }
 		type == "l" { mode = "-" }
 		years && time > 1500000000 { time = "now" }
-		{ if (!(ino in first) || name < first[ino]) first[ino] = name; line[NR] = type " " mode " " size " " time; inos[NR] = ino; names[NR] = name }
-		END { for (i = 1; i <= NR; i++) print line[i] " " names[i] (first[inos[i]] != names[i] ? " = " first[inos[i]] : "") }' | sort -k 5
+		{ if (!(ino in first) || name < first[ino]) first[ino] = name; line[NR] = type " " mode " " size " " time " " links; inos[NR] = ino; names[NR] = name }
+		END { for (i = 1; i <= NR; i++) print line[i] " " names[i] (first[inos[i]] != names[i] ? " = " first[inos[i]] : "") }' | sort -k 6
 	find . -xdev -path "./${own#/tmp/}" -prune -o -type f -readable -exec md5sum {} + | sort -k 2
 }`
 
@@ -41,13 +45,18 @@ func snapshot(t testing.TB, s *sandbox.Session, years bool, dirs ...string) stri
 	}
 	script := snapshotScript
 	for _, dir := range dirs {
-		script += "\necho '" + strings.Trim(dir, `"`) + ":'; (list " + dir
-		if years {
-			script += " 1"
-		}
-		script += ")"
+		script += fmt.Sprintf("\necho '%s:'; (list %s %d %d)", strings.Trim(dir, `"`), dir, one(years), one(os.Geteuid() == 0))
 	}
 	return sh(t, s, script)
+}
+
+// one is 1 for true. In an overlay of an ordinary user, two names of one file can
+// have different inode numbers.
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // aged gives all in a directory of the host a time of years ago, so that it can be
