@@ -288,6 +288,11 @@ func (c *call) recordPreview(ctx context.Context) error {
 		return nil // nobody has waited for it
 	}
 	p.recorded = true
+	return c.place.record(audit.Record{Kind: audit.KindEvent, Event: "preview", Use: c.Use.ID, Tool: c.Tool, Principal: c.principal(), Detail: p.detail(ctx)}, false)
+}
+
+// detail is what goes on record of a preview.
+func (p *preview) detail(ctx context.Context) map[string]any {
 	detail := map[string]any{"complete": p.partial == "", "took_ns": p.took}
 	if p.partial != "" {
 		detail["why"] = p.partial
@@ -308,5 +313,5 @@ func (c *call) recordPreview(ctx context.Context) error {
 		recordChanges(ctx, r, p.effects.Workspace())
 		detail["change_set"], detail["paths"], detail["more_paths"] = r.ChangeSet, r.Paths, r.More
 	}
-	return c.place.record(audit.Record{Kind: audit.KindEvent, Event: "preview", Use: c.Use.ID, Tool: c.Tool, Principal: c.principal(), Detail: detail}, false)
+	return detail
 }

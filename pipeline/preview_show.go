@@ -13,7 +13,7 @@ import (
 
 // data is what was seen, as plain data. The preview is done.
 func (p *preview) data() *effects.Preview {
-	d := &effects.Preview{Time: p.took, Complete: p.partial == "", Why: p.partial}
+	d := &effects.Preview{Time: p.took, Complete: p.partial == "", Why: p.partial, Limits: []string{}}
 	d.SetEffects(p.effects)
 	d.SetAttempts(nil, 0)
 	if p.box != nil {

@@ -127,10 +127,12 @@ func (p *Preview) SetAttempts(attempts []sandbox.Attempt, dropped int) {
 	}
 }
 
-// None reports whether nothing was changed and nothing tried, of what outlives the
-// copy or reaches beyond it.
+// Changed reports whether anything was changed that outlives the session's box.
+func (p *Preview) Changed() bool { return len(p.Changes.Workspace)+len(p.Changes.Exposed) > 0 }
+
+// None reports whether nothing was changed of that, and nothing tried.
 func (p *Preview) None() bool {
-	return len(p.Changes.Workspace)+len(p.Changes.Exposed)+len(p.Outside)+len(p.Network)+p.Dropped == 0
+	return !p.Changed() && len(p.Outside)+len(p.Network)+p.Dropped == 0
 }
 
 // shown are the layers whose changes are listed one by one.
