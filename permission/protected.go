@@ -75,6 +75,7 @@ var protected = []struct {
 	{".gemini", "configures an agent"},
 	{".mcp.json", "names programs that an agent starts"},
 	{".sallyport", "configures sallyport"},
+	{"sallyport/settings.json", "configures sallyport for a user, where it lies in ~/.config: in all workspaces, without being trusted first"},
 }
 
 // Protected returns why a path is protected, or "". The path is relative to the
@@ -100,22 +101,68 @@ func Protected(path string) string {
 // protected: by its name, or as a part of a repository that the workspace has
 // without a .git above it. Git finds such a one in any directory that it is run
 // in, as a shell's prompt does.
+//
+// A path that ends in a slash is that of a link, which leads wherever it is made
+// to: it is protected as well where something protected may lie below it.
 func ProtectedBy(workspace string) func(path string) bool {
 	return func(path string) bool {
+		path, link := strings.CutSuffix(path, "/")
 		if Protected(path) != "" {
 			return true
 		}
 		parts := strings.Split(path, "/")
+		if link && isAbove(parts, func(p string) string { return p }) {
+			return true
+		}
 		if inGit(parts) {
 			return false
 		}
 		for i := range parts {
-			if ofRepository(parts[i:]) && isRepository(filepath.Join(workspace, filepath.Join(parts[:i]...))) {
+			if (ofRepository(parts[i:]) || link && isAbove(parts[i:], belowGit)) && isRepository(filepath.Join(workspace, filepath.Join(parts[:i]...))) {
 				return true
 			}
 		}
 		return false
 	}
+}
+
+// isAbove reports whether something protected may lie below a path: by the
+// patterns as of makes them, "" for those that do not count.
+func isAbove(parts []string, of func(pattern string) string) bool {
+	for _, p := range protected {
+		pattern := of(p.path)
+		if pattern == "" {
+			continue
+		}
+		for start := range parts {
+			if isAboveOf(parts[start:], strings.Split(pattern, "/")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isAboveOf reports whether a pattern names something below the path that parts are.
+func isAboveOf(parts, pattern []string) bool {
+	for i, p := range pattern {
+		switch {
+		case i == len(parts), p == "**":
+			return true
+		case p != "*" && !strings.EqualFold(parts[i], p):
+			return false
+		}
+	}
+	return false
+}
+
+// belowGit is a pattern of what lies in a .git, relative to that; "" for others.
+func belowGit(pattern string) string {
+	pattern, ok := strings.CutPrefix(pattern, gitFile+"/")
+	if !ok {
+		return ""
+	}
+	return pattern
 }
 
 // headFile is what no repository is without.

@@ -9,37 +9,40 @@ import (
 
 func TestProtected(t *testing.T) {
 	for path, want := range map[string]bool{
-		".git/hooks":                        true,
-		".git/hooks/pre-commit":             true,
-		".git/hooks/deep/below":             true,
-		".git/config":                       true,
-		".git/config.worktree":              true,
-		".git/info/attributes":              true,
-		".git/modules/sub/config":           true,
-		".git/modules/sub/hooks/post-merge": true,
-		".git/modules/a/b/c/hooks/x":        true, // the name of a submodule may have slashes
-		".git/modules/a/modules/b/config":   true,
-		".git/worktrees/w/config.worktree":  true,
-		".git/rebase-merge/git-rebase-todo": true,
-		"vendor/lib/.git/hooks/pre-commit":  true,
-		"sub/.git":                          true, // a file there leads git anywhere
-		".git":                              true,
-		".GIT/Hooks/x":                      true, // some file systems take it for the same
-		".gitmodules":                       true,
-		"a/b/.envrc":                        true,
-		".bashrc":                           true,
-		".BashRC":                           true,
-		".vscode/tasks.json":                true,
-		"pkg/.vscode/tasks.json":            true,
-		".idea":                             true,
-		".claude/settings.json":             true,
-		".mcp.json":                         true,
-		".sallyport/settings.json":          true,
-		".husky/pre-push":                   true,
-		".githooks/pre-push":                true,
-		".devcontainer.json":                true,
-		"HEAD":                              true, // git finds a repository without .git, too
-		"a/b/HEAD":                          true,
+		".git/hooks":                               true,
+		".git/hooks/pre-commit":                    true,
+		".git/hooks/deep/below":                    true,
+		".git/config":                              true,
+		".git/config.worktree":                     true,
+		".git/info/attributes":                     true,
+		".git/modules/sub/config":                  true,
+		".git/modules/sub/hooks/post-merge":        true,
+		".git/modules/a/b/c/hooks/x":               true, // the name of a submodule may have slashes
+		".git/modules/a/modules/b/config":          true,
+		".git/worktrees/w/config.worktree":         true,
+		".git/rebase-merge/git-rebase-todo":        true,
+		"vendor/lib/.git/hooks/pre-commit":         true,
+		"sub/.git":                                 true, // a file there leads git anywhere
+		".git":                                     true,
+		".GIT/Hooks/x":                             true, // some file systems take it for the same
+		".gitmodules":                              true,
+		"a/b/.envrc":                               true,
+		".bashrc":                                  true,
+		".BashRC":                                  true,
+		".vscode/tasks.json":                       true,
+		"pkg/.vscode/tasks.json":                   true,
+		".idea":                                    true,
+		".claude/settings.json":                    true,
+		".mcp.json":                                true,
+		".sallyport/settings.json":                 true,
+		"sallyport/settings.json":                  true, // of a user, where the workspace is ~/.config
+		"dotfiles/.config/sallyport/settings.json": true,
+		"sallyport/settings.go":                    false,
+		".husky/pre-push":                          true,
+		".githooks/pre-push":                       true,
+		".devcontainer.json":                       true,
+		"HEAD":                                     true, // git finds a repository without .git, too
+		"a/b/HEAD":                                 true,
 
 		".git/objects/ab/cdef":          false,
 		".git/index":                    false,
@@ -76,6 +79,43 @@ func TestProtected(t *testing.T) {
 		if why := Protected(path); (why != "") != want {
 			t.Errorf("%q: %q", path, why)
 		}
+	}
+}
+
+// A link that stands where a directory above something protected may be makes
+// files of any name protected ones.
+func TestProtectedLinkAbove(t *testing.T) {
+	workspace := t.TempDir()
+	makeFiles(t, workspace, "old.git/HEAD", "plain/README")
+	protects := ProtectedBy(workspace)
+	for path, want := range map[string]bool{
+		".git/info":              true,
+		".git/modules":           true,
+		".git/modules/sub":       true,
+		".git/modules/a/b":       true,
+		".git/worktrees":         true,
+		".git/worktrees/w":       true,
+		".git/refs":              false,
+		".git/HEAD":              false,
+		"sub/.git/INFO":          true,
+		"old.git/info":           true,
+		"old.git/modules/sub":    true,
+		"old.git/objects":        false,
+		"plain/info":             false,
+		"sallyport":              true,
+		"info":                   false,
+		"docs":                   false,
+		"node_modules/.bin/tool": false,
+	} {
+		if got := protects(path + "/"); got != want {
+			t.Errorf("a link %s: %v", path, got)
+		}
+		if want && protects(path) {
+			t.Errorf("%s is protected where it is no link", path)
+		}
+	}
+	if !protects(".vscode/") || !protects(".bashrc/") {
+		t.Error("a link that is protected by its name is not")
 	}
 }
 

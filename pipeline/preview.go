@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/wire"
 	"github.com/sallyport/sallyport/tools"
 )
@@ -53,7 +55,7 @@ func (c *call) startPreview(ctx context.Context) {
 	if c.NoPreview || !c.policy.Sealed || c.tool.Site != tools.Container {
 		return
 	}
-	if d := c.policy.Resolve(*c.request(ctx)); d.Behavior != permission.Ask && !d.Unproven {
+	if d := c.policy.Resolve(*c.request(ctx)); !d.Unproven && (d.Behavior != permission.Ask || c.Prompter == nil) {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, previewTime, errPreviewTime)
@@ -100,21 +102,27 @@ func (p *preview) run(ctx context.Context, root *Pipeline, own *tools.Context, t
 // lacks says what of the call the run does not show; "" when that is nothing.
 func (p *preview) lacks() string {
 	var failure *wire.CallFailure
-	switch {
-	case p.err != nil && !errors.As(p.err, &failure):
+	if p.err != nil && !errors.As(p.err, &failure) {
 		return p.err.Error()
-	case p.box.background > 0:
-		return fmt.Sprintf("it left %s running", tools.Count(p.box.background, "process"))
 	}
-	for _, a := range p.box.attempts {
+	return lacking(p.effects, p.box.background, p.box.attempts)
+}
+
+// lacking says what of a run that has ended cannot be taken for what it would do in
+// the session itself; "" when that is nothing.
+func lacking(e *sandbox.Effects, background int, attempts []sandbox.Attempt) string {
+	if background > 0 {
+		return fmt.Sprintf("it left %s running", tools.Count(background, "process"))
+	}
+	for _, a := range attempts {
 		if a.Op == "connect" || a.Op == "send" {
 			return "it tried to reach " + changeset.Printable(a.Path) + ", and has no network there"
 		}
 	}
-	if p.effects.Unseen != "" {
-		return "it is not known what it tried: " + p.effects.Unseen
+	if e.Unseen != "" {
+		return "it is not known what it tried: " + e.Unseen
 	}
-	if err := p.effects.Adoptable(); err != nil {
+	if err := e.Adoptable(); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -122,8 +130,9 @@ func (p *preview) lacks() string {
 
 // effectFree reports whether the call does nothing that anybody would have to
 // allow: it was seen whole, and what it changed, if anything, is in the session's
-// own home and /tmp.
-func (p *preview) effectFree() bool {
+// own /tmp, or a cache in its home. What else is in a home directory decides how
+// later calls go.
+func (p *preview) effectFree(home string) bool {
 	if p.partial != "" || p.box.dropped > 0 {
 		return false
 	}
@@ -133,8 +142,19 @@ func (p *preview) effectFree() bool {
 		}
 	}
 	for _, l := range p.effects.Layers {
-		if len(l.Set.Changes) > 0 && l.Name != "home" && l.Name != "tmp" {
-			return false
+		free := func(path string) bool {
+			return l.Name == "tmp" || l.Name == "home" && inside.Opportunistic(filepath.Join(l.Dir, path), home)
+		}
+		for _, change := range l.Set.Changes {
+			if !free(change.Path) {
+				return false
+			}
+		}
+		// A file that was given another time, and nothing else, is no change.
+		for _, i := range l.Set.Items() {
+			if i.Type == changeset.File && i.Changed() && !free(i.Path) {
+				return false
+			}
 		}
 	}
 	return true
@@ -145,13 +165,24 @@ func (c *call) seen(ctx context.Context) *preview {
 	if c.preview == nil {
 		return nil
 	}
-	select {
-	case <-c.preview.done:
-		return c.preview
-	case <-ctx.Done():
-		return nil
+	slow := time.NewTimer(sayAfter)
+	defer slow.Stop()
+	for {
+		select {
+		case <-c.preview.done:
+			return c.preview
+		case <-ctx.Done():
+			return nil
+		case <-slow.C:
+			if c.context.UI.Status != nil {
+				c.context.UI.Status("runs in a copy of the session first: " + c.Title)
+			}
+		}
 	}
 }
+
+// sayAfter is how long a preview is waited for before that is said.
+const sayAfter = time.Second
 
 // endPreview throws the preview away.
 func (c *call) endPreview() {
@@ -176,11 +207,14 @@ func (c *call) endPreview() {
 // allow. The result of that run is the call's.
 func (c *call) judgeEffects(ctx context.Context) {
 	d := c.Decision
-	if !d.Unproven {
-		return
+	if _, ok := c.tool.Command(c.filled); !ok || !d.Unproven {
+		return // a tool that changes files is for that, wherever they are
 	}
 	p := c.seen(ctx)
-	if p == nil || !p.effectFree() {
+	if p == nil || !p.effectFree(c.context.Home) {
+		if did := p.did(); did != "" && d.Behavior == permission.Deny {
+			d.Reason += "; " + did
+		}
 		return
 	}
 	d.Behavior, d.Reason = permission.Allow, "it ran in a copy of the session and changed nothing there"
@@ -265,6 +299,11 @@ func (c *call) recordPreview(ctx context.Context) error {
 		return nil // nobody has waited for it
 	}
 	p.recorded = true
+	return c.place.record(audit.Record{Kind: audit.KindEvent, Event: "preview", Use: c.Use.ID, Tool: c.Tool, Principal: c.principal(), Detail: p.detail(ctx)}, false)
+}
+
+// detail is what goes on record of a preview.
+func (p *preview) detail(ctx context.Context) map[string]any {
 	detail := map[string]any{"complete": p.partial == "", "took_ns": p.took}
 	if p.partial != "" {
 		detail["why"] = p.partial
@@ -285,5 +324,5 @@ func (c *call) recordPreview(ctx context.Context) error {
 		recordChanges(ctx, r, p.effects.Workspace())
 		detail["change_set"], detail["paths"], detail["more_paths"] = r.ChangeSet, r.Paths, r.More
 	}
-	return c.place.record(audit.Record{Kind: audit.KindEvent, Event: "preview", Use: c.Use.ID, Tool: c.Tool, Principal: c.principal(), Detail: detail}, false)
+	return detail
 }

@@ -1,16 +1,19 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/sandbox/wire"
+	"github.com/sallyport/sallyport/tools"
 )
 
 // fakeThrowaway is a copy of a session in which every call returns one thing, and
@@ -18,7 +21,7 @@ import (
 type fakeThrowaway struct {
 	returned sandbox.Returned
 	err      error
-	changed  []string // layers
+	changed  []string // layers, or a path in one: home:.bashrc
 	hangs    bool
 
 	ran, closed int
@@ -39,10 +42,13 @@ func (f *fakeThrowaway) effects(context.Context) (*sandbox.Effects, error) {
 	e := &sandbox.Effects{}
 	for _, name := range []string{"workspace", "home", "tmp"} {
 		set := &changeset.Set{}
-		if slices.Contains(f.changed, name) {
-			set.Changes = []*changeset.Change{{Path: "x", Kind: changeset.Added, Type: changeset.Dir}}
+		for _, changed := range f.changed {
+			layer, path, _ := strings.Cut(changed, ":")
+			if layer == name {
+				set.Changes = append(set.Changes, &changeset.Change{Path: cmp.Or(path, "x"), Kind: changeset.Added, Type: changeset.Dir})
+			}
 		}
-		e.Layers = append(e.Layers, sandbox.LayerEffects{Name: name, Changes: &sandbox.Changes{Set: set}})
+		e.Layers = append(e.Layers, sandbox.LayerEffects{Name: name, Dir: map[string]string{"workspace": "/work", "home": "/home/agent", "tmp": "/tmp"}[name], Changes: &sandbox.Changes{Set: set}})
 	}
 	return e, nil
 }
@@ -52,8 +58,10 @@ func (f *fakeThrowaway) close() error { f.closed++; return nil }
 // previewing is a pipeline in a mode whose calls are first run in a throwaway; in
 // the session itself they return "poked a".
 func previewing(t *testing.T, mode permission.Mode, f *fakeThrowaway, yes bool, rules ...string) (*Pipeline, *fakePlace, *fakePrompter) {
-	p, place := newPipeline(nil)
-	p.policy.Mode = mode
+	p, place := newPipeline(func(d *tools.Definition[poke, string, int]) {
+		d.Command = func(in poke) string { return "poke " + in.Path }
+	})
+	p.policy.Mode, p.NoPreview = mode, false
 	for _, text := range rules {
 		rule, err := permission.ParseRule(text, permission.Ask, permission.FromUser)
 		if err != nil {
@@ -85,7 +93,9 @@ func TestWhatHasNoEffectNeedsNoQuestion(t *testing.T) {
 		{name: "no effect, in dontAsk", mode: permission.DontAsk},
 		{name: "no effect, in auto", mode: permission.Auto},
 		{name: "no effect, in plan", mode: permission.Plan},
-		{name: "caches", mode: permission.Default, f: fakeThrowaway{changed: []string{"home", "tmp"}}},
+		{name: "caches", mode: permission.Default, f: fakeThrowaway{changed: []string{"home:.cache/go-build", "tmp"}}},
+		{name: "configuration", mode: permission.Default, f: fakeThrowaway{changed: []string{"home:.gitconfig"}}, asked: 1},
+		{name: "a program of the home directory", mode: permission.Default, f: fakeThrowaway{changed: []string{"home:.local/bin/ls"}}, asked: 1},
 		{name: "what does no harm is tried beside", mode: permission.Default, f: fakeThrowaway{returned: attempt(sandbox.Attempt{Op: "write", Path: "/x", Opportunistic: true})}},
 		{name: "a failure of the tool", mode: permission.Default, f: fakeThrowaway{err: &wire.CallFailure{Message: "no such text"}}, err: "no such text"},
 
@@ -216,6 +226,23 @@ func TestPreviewIsNotWaitedFor(t *testing.T) {
 	if o := p.Run(ctx, use(writes)); o.Err == nil || f.closed != place.forks {
 		t.Errorf("%q, %v", o.Text(), o.Err)
 	}
+}
+
+// A preview that takes long is waited for, and that is said.
+func TestSlowPreviewIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeThrowaway{hangs: true}
+		p, _, prompter := previewing(t, permission.Default, f, true)
+		var said []string
+		p.Context.UI.Status = func(text string) { said = append(said, text) }
+		o := p.Run(t.Context(), use(writes))
+		if !slices.Equal(said, []string{"runs in a copy of the session first: Poke a"}) {
+			t.Errorf("%q", said)
+		}
+		if o.Text() != "poked a" || len(prompter.asked) != 1 || o.Duration < previewTime {
+			t.Errorf("%q after %v, asked %d times, %v", o.Text(), o.Duration, len(prompter.asked), o.Err)
+		}
+	})
 }
 
 type askFunc func(context.Context, *permission.Prompt) (permission.Answer, error)

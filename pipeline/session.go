@@ -293,6 +293,7 @@ type Session struct {
 	*sandbox.Session
 	stored *Stored
 	log    *audit.Log
+	ended  bool
 }
 
 // Open opens a session, or creates it, and makes it live.
@@ -356,8 +357,12 @@ func (s *Session) Changes(ctx context.Context) (*sandbox.Changes, error) {
 }
 
 // End ends every process of the session and lets go of nothing else, so that
-// its changes can be applied.
+// its changes can be applied. It may be called again.
 func (s *Session) End() (*Stored, error) {
+	if s.ended {
+		return s.stored, nil
+	}
+	s.ended = true
 	err := s.Session.Close()
 	rec := audit.Record{Kind: audit.KindClose}
 	if moved := s.Session.Quarantined(); len(moved) > 0 {

@@ -253,9 +253,12 @@ func (c *call) ask(ctx context.Context) {
 		d.Behavior, d.Reason = b, reason
 		d.Chain = append(d.Chain, permission.Step{Layer: "prompt", Source: by, Answer: string(b)})
 	}
-	c.seen(ctx) // what it does is what is asked about
+	p := c.seen(ctx) // what it does is what is asked about
 	if c.Prompter == nil {
 		reason := d.Reason + ", and there is nobody to ask"
+		if did := p.did(); did != "" {
+			reason += "; " + did
+		}
 		if d.Rule != "" {
 			reason += "; it can be allowed beforehand with --allow '" + strings.ReplaceAll(d.Rule, "'", `'\''`) + "'"
 		}
@@ -265,7 +268,7 @@ func (c *call) ask(ctx context.Context) {
 	start := time.Now()
 	answer, err := c.Prompter.Ask(ctx, &permission.Prompt{
 		ID: c.Use.ID, Session: c.context.Session, Tool: c.Tool, Title: c.Title, Reason: d.Reason,
-		Parts: c.parts(), Sections: append(c.describe(), c.sections...), Rule: d.Rule,
+		Parts: c.parts(), Sections: append(c.shownSections(ctx), c.sections...), Rule: d.Rule,
 		CanSave: d.Rule != "" && c.Save != nil,
 	})
 	c.Asked = time.Since(start)

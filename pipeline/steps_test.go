@@ -132,7 +132,7 @@ func newPipeline(change func(*tools.Definition[poke, string, int])) (*Pipeline, 
 	}}
 	policy := &permission.Policy{Mode: permission.AcceptEdits, Workspace: "/work", Home: "/home/agent", Protected: permission.ProtectedBy("/work"), Sealed: true}
 	return &Pipeline{
-		turns: semaphore.NewWeighted(allTurns), previews: semaphore.NewWeighted(mostPreviews),
+		turns: semaphore.NewWeighted(allTurns), previews: semaphore.NewWeighted(mostPreviews), NoPreview: true,
 		Tools: tools.NewSet(tools.Define(d)), place: place, policy: policy,
 		Context: tools.Context{
 			Options: tools.Options{Workspace: "/work", Home: "/home/agent", Session: "test"},

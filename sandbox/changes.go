@@ -151,6 +151,9 @@ type ApplyOptions struct {
 	// Paths are relative to the workspace; nil is all. A path names itself and
 	// all below it; what is named may be protected, unless it is named by ".".
 	Paths []string
+	// Exact makes a path name the change of that very path, and none below it; what
+	// is protected stays.
+	Exact bool
 	// Force applies what is in conflict too: what the workspace has there now is
 	// replaced.
 	Force bool
@@ -174,7 +177,7 @@ func (s *Stored) Apply(ctx context.Context, c *Changes, o ApplyOptions) (*change
 	}
 	defer journal.Close()
 	report, err := changeset.Apply(ctx, c.Set, c.layers.base, changeset.ApplyOptions{
-		Paths: o.Paths, Force: o.Force, Atomic: o.Atomic, Journal: journal,
+		Paths: o.Paths, Exact: o.Exact, Force: o.Force, Atomic: o.Atomic, Journal: journal,
 	})
 	if len(report.Applied) > 0 {
 		err = errors.Join(err, changeset.Drop(ctx, c.Set, report.Applied))

@@ -362,6 +362,11 @@ func (t *Tool) Parse(data json.RawMessage) (in any, unknown []string, err error)
 				return nil, nil, wrong("there is no field %q; did you mean %q?", name, known)
 			}
 		}
+		// What a run before had as its result is handed on inside the pipeline, and
+		// is nothing that a model can say.
+		if strings.HasPrefix(name, "_") {
+			return nil, nil, wrong("the field %q is not a model's to set; leave it out", name)
+		}
 		unknown = append(unknown, name)
 		delete(fields, name)
 	}

@@ -171,7 +171,11 @@ func (t *timeline) show(o *pipeline.Outcome) {
 		facts = []string{verdict(d)}
 	}
 	if o.Envelope != nil {
-		facts = append(facts, "ran in the "+held(o.Envelope), short(o.Ran))
+		where := "the " + held(o.Envelope)
+		if o.Applied {
+			where = "a copy of the session"
+		}
+		facts = append(facts, "ran in "+where, short(o.Ran))
 	}
 	fmt.Fprintf(t.out, "  %s\n", t.paint(dim, strings.Join(facts, "; ")))
 	for _, note := range o.Notes {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -65,7 +64,7 @@ func runDiff(c *cli.Context) error {
 	tty := term.IsTerminal(int(os.Stdout.Fd()))
 	out, done := io.Writer(os.Stdout), func() error { return nil }
 	if tty && !c.Bool("no-pager") && !c.Bool("stat") {
-		out, done = pager()
+		out, done = pager(s.Workspace)
 	}
 	o := changeset.DiffOptions{Changes: set, Terminal: tty, Color: tty && os.Getenv("NO_COLOR") == ""}
 	if !c.Bool("patch") && (tty || c.Bool("stat")) {
@@ -357,7 +356,7 @@ func askApply(c *sandbox.Changes, workspace string) (bool, error) {
 		case "y":
 			return true, nil
 		case "d":
-			out, done := pager()
+			out, done := pager(workspace)
 			err := errors.Join(c.WritePatch(ctx, out, o), done())
 			if err != nil && !isBrokenPipe(err) {
 				return false, err
@@ -371,25 +370,4 @@ func askApply(c *sandbox.Changes, workspace string) (bool, error) {
 // canLeave reports whether a change is applied when all are.
 func canLeave(c *changeset.Change) bool {
 	return !c.Protected && c.Refused == "" && c.Base != changeset.BaseConflict
-}
-
-// pager starts the user's pager, and returns what to write to and what to call
-// at the end. Without one, it is standard output.
-func pager() (io.Writer, func() error) {
-	name := os.Getenv("PAGER")
-	if name == "" {
-		name = "less"
-	}
-	path, err := exec.LookPath(name)
-	if err != nil || name == "cat" {
-		return os.Stdout, func() error { return nil }
-	}
-	cmd := exec.Command(path)
-	cmd.Env = append(os.Environ(), "LESS=FRX", "LESSSECURE=1")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil || cmd.Start() != nil {
-		return os.Stdout, func() error { return nil }
-	}
-	return in, func() error { return errors.Join(in.Close(), cmd.Wait()) }
 }

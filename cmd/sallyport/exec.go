@@ -20,17 +20,19 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sallyport/sallyport/pipeline"
+	"github.com/sallyport/sallyport/pipeline/effects"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/tools"
 )
 
-// Exit codes of exec, beside the command's own.
+// Exit codes of exec and preview, beside the command's own.
 const (
-	exitTimeout   = 124 // as timeout(1)
-	exitBoxFailed = 125 // the session could not be started, or ended early
-	exitDenied    = 126 // the command may not be run; also: it is no program
-	exitNotFound  = 127 // there is no such command in the box
+	exitIncomplete = 123 // a preview is not all that the command would do
+	exitTimeout    = 124 // as timeout(1)
+	exitBoxFailed  = 125 // the session could not be started, or ended early
+	exitDenied     = 126 // the command may not be run; also: it is no program
+	exitNotFound   = 127 // there is no such command in the box
 	// 128 and the signal's number: it was stopped by a signal to sallyport, as
 	// 130 by SIGINT, or it ended by one itself
 )
@@ -296,7 +298,7 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 		defer stop()
 		cmd.Stdin = in
 	}
-	var stdout, stderr capture
+	var stdout, stderr effects.Capture
 	if r.json {
 		cmd.Stdout, cmd.Stderr = &stdout, io.MultiWriter(&stderr, &r.tail)
 	}
@@ -319,8 +321,8 @@ func (r *execRun) exec(ctx context.Context, s *pipeline.Session, args []string) 
 	r.running.Store(false)
 	r.result.DurationMS = time.Since(start).Milliseconds()
 	r.result.Stdout, r.result.Stderr = stdout.String(), stderr.String()
-	r.result.Stdout64, r.result.Stderr64 = stdout.notText(), stderr.notText()
-	r.result.Truncated = stdout.cut || stderr.cut
+	r.result.Stdout64, r.result.Stderr64 = stdout.NotText(), stderr.NotText()
+	r.result.Truncated = stdout.Cut || stderr.Cut
 	return exit, err
 }
 

@@ -106,13 +106,16 @@ func denials(c *cli.Context, o *pipeline.Options) error {
 		if err != nil {
 			return usageError(c, "--deny: %w", err)
 		}
-		if c.Command.Name == "exec" && !rule.OfFiles() {
+		if ofUser(c.Command) && !rule.OfFiles() {
 			return usageError(c, "--deny %s: use Read(PATTERN) or Edit(PATTERN), of paths in the workspace", text)
 		}
 		o.Rules = append(o.Rules, rule)
 	}
 	return nil
 }
+
+// ofUser reports whether what a command runs is the user's own, and not an agent's.
+func ofUser(c *cli.Command) bool { return c.Name == "exec" || c.Name == "preview" }
 
 // size reads a number of bytes with an optional unit.
 func size(s string) (int64, error) {

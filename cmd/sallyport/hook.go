@@ -98,11 +98,13 @@ func hookCommand() *cli.Command {
 			Flags: append([]cli.Flag{
 				&cli.StringFlag{Name: "w", Usage: "the workspace `DIR`", DefaultText: "CLAUDE_PROJECT_DIR, or the agent's working directory"},
 				&cli.StringSliceFlag{Name: "deny", Usage: "deny what `RULE` names, whatever allows it"},
+				&cli.DurationFlag{Name: "within", Value: 20 * time.Second, Usage: "stop the call if it is not decided on within `TIME`, which must be less than the agent gives its hooks"},
 			}, slices.Concat(ruleFlags(), settingsFlags())...),
 			OnUsageError: func(c *cli.Context, err error, sub bool) error { return blocked(wrongUsage(c, err, sub)) },
 			BashComplete: completeFlags,
 			Action: func(c *cli.Context) error {
-				if err := runPreToolUse(c); err != nil {
+				err := inTime(c.Duration("within"), func() error { return runPreToolUse(c) })
+				if err != nil {
 					return blocked(err)
 				}
 				return nil
@@ -121,6 +123,23 @@ func blocked(err error) error {
 	}
 	complain(err.Error())
 	return exitCode(exitBlocked)
+}
+
+// inTime decides, or blocks when that takes too long: an agent whose hook takes
+// longer than it waits lets the call through. Files of a workspace that nobody
+// trusts can have tens of thousands of rules.
+func inTime(within time.Duration, decide func() error) error {
+	start := time.Now()
+	late := func() error { return fmt.Errorf("it was not decided within %v", within) }
+	timer := time.AfterFunc(within, func() { os.Exit(int(blocked(late()).(exitCode))) })
+	defer timer.Stop()
+	if err := decide(); err != nil {
+		return err
+	}
+	if time.Since(start) >= within {
+		return late()
+	}
+	return nil
 }
 
 // A preToolUse is what a PreToolUse hook answers.
@@ -183,7 +202,11 @@ func readHookInput(from io.Reader) (*hooks.Input, error) {
 		return nil, fmt.Errorf("standard input has more than %d bytes", mostStdin)
 	}
 	in := &hooks.Input{}
-	if err := json.Unmarshal(data, in); err != nil {
+	err = json.Unmarshal(data, in)
+	if err == nil {
+		err = hooks.KeysOnce(data, 1)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("standard input is not the JSON of a hook's input: %w", err)
 	}
 	switch {

@@ -10,8 +10,8 @@
 //   - Names and contents that come out of a session are shown so that they
 //     cannot act on the terminal.
 //   - With --json, standard output is one JSON value, or for lists one a line.
-//   - The exit code is 0, or 1 for an error; exec has codes of its own (see
-//     exec.go).
+//   - The exit code is 0, or 1 for an error; exec and preview have codes of their
+//     own (see exec.go).
 package main
 
 import (
@@ -88,7 +88,7 @@ func newApp() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 		Commands: []*cli.Command{
-			execCommand(), callCommand(), checkCommand(), explainCommand(), agentCommand(), mcpCommand(), toolsCommand(), hookCommand(), approveCommand(), trustCommand(),
+			execCommand(), previewCommand(), callCommand(), checkCommand(), explainCommand(), agentCommand(), mcpCommand(), toolsCommand(), hookCommand(), approveCommand(), trustCommand(),
 			diffCommand(), applyCommand(), discardCommand(),
 			sessionsCommand(), auditCommand(), doctorCommand(), setupCommand(), completionCommand(),
 		},

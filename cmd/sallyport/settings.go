@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/permission/settings"
@@ -119,9 +120,9 @@ func workspaceOf(o *pipeline.Options) (string, error) {
 // exposedBy is a directory that settings name as a session is to show it,
 // read-only; nil if the session shows it anyway, or it is not there.
 func exposedBy(d settings.Directory, workspace string, shown []sandbox.Exposed) (*sandbox.Exposed, error) {
-	real, err := filepath.EvalSymlinks(d.Path)
+	real, link, err := followed(d.Path, workspace)
 	if errors.Is(err, os.ErrNotExist) {
-		complain(fmt.Sprintf("%s: there is no directory %s", d.Origin, d.Path))
+		complain(fmt.Sprintf("%s: there is no directory %s", d.Origin, printed(d.Path)))
 		return nil, nil
 	}
 	if err != nil {
@@ -133,12 +134,51 @@ func exposedBy(d settings.Directory, workspace string, shown []sandbox.Exposed) 
 	if real == workspace || strings.HasPrefix(real, workspace+"/") {
 		return nil, nil
 	}
+	if link != "" {
+		return nil, fmt.Errorf("%s: %s leads out of the workspace by the link %s, which a session can change; name the directory itself: %s", d.Origin, printed(d.Path), printed(link), printed(real))
+	}
 	for _, e := range shown {
 		if slices.ContainsFunc(e.Dirs, func(e sandbox.Expose) bool { return e.Path == real }) {
 			return nil, nil
 		}
 	}
 	return &sandbox.Exposed{Dirs: []sandbox.Expose{{Path: real}}, Origin: d.Origin}, nil
+}
+
+// mostLinks is how many links the kernel follows of a path.
+const mostLinks = 40
+
+// followed is where an absolute path leads when every link is followed, and the
+// first of those that lies below a directory; "" for none.
+func followed(path, dir string) (real, link string, err error) {
+	real = "/"
+	for rest, links := strings.Split(path, "/"), 0; len(rest) > 0; {
+		next := filepath.Join(real, rest[0]) // real has no link in it: ".." is the directory above
+		info, err := os.Lstat(next)
+		if err != nil {
+			return "", "", err
+		}
+		rest = rest[1:]
+		if info.Mode()&os.ModeSymlink == 0 {
+			real = next
+			continue
+		}
+		if links++; links > mostLinks {
+			return "", "", &os.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+		}
+		if link == "" && strings.HasPrefix(next, dir+"/") {
+			link = next
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", "", err
+		}
+		if filepath.IsAbs(target) {
+			real = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return real, link, nil
 }
 
 // sayUntrusted says which files of the workspace do not count in full.

@@ -119,7 +119,7 @@ func inOrder(app *cli.App, args []string) []string {
 		cmd, list = next, next.Subcommands
 		i++
 	}
-	if cmd == nil || cmd.Name == "exec" || args[len(args)-1] == generate {
+	if cmd == nil || ofUser(cmd) || args[len(args)-1] == generate {
 		return args
 	}
 	done := args[:i:i]

@@ -55,6 +55,11 @@ type hook struct {
 	boxed   bool
 }
 
+// namesNone reports whether a matcher is about names that no tool has.
+func namesNone(matcher string) bool {
+	return strings.ContainsAny(matcher, " \t\n") || strings.Contains(matcher, ",") && !strings.Contains(matcher, "{")
+}
+
 // New reads the hooks of the settings. Those of the workspace run in the box,
 // which may be nil: then they run on the host too.
 func New(list []settings.Hook, host, box Place) (*Hooks, error) {
@@ -63,6 +68,9 @@ func New(list []settings.Hook, host, box Place) (*Hooks, error) {
 		h := &hook{Hook: s, boxed: box != nil && OfWorkspace(s)}
 		if s.Matcher != "" && s.Matcher != "*" {
 			var err error
+			if namesNone(s.Matcher) {
+				return nil, fmt.Errorf("%s: the matcher %q of a hook matches no tool: no name has a blank or a comma; write A|B for two", s.Origin, short(s.Matcher))
+			}
 			if h.matcher, err = regexp.Compile(`^(?:` + s.Matcher + `)$`); err != nil {
 				return nil, fmt.Errorf("%s: the matcher %q of a hook is no regular expression: %w", s.Origin, short(s.Matcher), err)
 			}

@@ -52,7 +52,7 @@ func TestMatchers(t *testing.T) {
 }
 
 func TestWrongHooksAreRefused(t *testing.T) {
-	for _, wrong := range []settings.Hook{{Matcher: "Bash("}, {Matcher: `(?=x)`}, {If: "Bash(git *"}, {If: "Nothing(x)"}} {
+	for _, wrong := range []settings.Hook{{Matcher: "Bash("}, {Matcher: "Bash, Edit"}, {Matcher: "Bash|Edit "}, {Matcher: "Bash,Edit"}, {Matcher: `(?=x)`}, {If: "Bash(git *"}, {If: "Nothing(x)"}} {
 		wrong.Event, wrong.Command, wrong.Origin = preToolUse, "true", "a.json:7"
 		if _, err := New([]settings.Hook{wrong}, &Host{}, nil); err == nil || !strings.HasPrefix(err.Error(), "a.json:7: ") {
 			t.Errorf("%+v: %v", wrong, err)

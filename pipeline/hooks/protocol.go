@@ -102,7 +102,7 @@ func answerOf(event string, h *settings.Hook, ran *Ran) (*pipeline.HookAnswer, e
 	case ran.Cut:
 		return nil, fmt.Errorf("it printed more than %d bytes", mostStdout)
 	}
-	text := bytes.TrimSpace(ran.Stdout)
+	text := bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(ran.Stdout), byteOrderMark))
 	if len(text) == 0 || text[0] != '{' {
 		if event == sessionStart {
 			return &pipeline.HookAnswer{AdditionalContext: short(string(text))}, nil
@@ -119,6 +119,9 @@ func answerOf(event string, h *settings.Hook, ran *Ran) (*pipeline.HookAnswer, e
 			err = errors.New("there is more after its end")
 		}
 	}
+	if err == nil {
+		err = KeysOnce(text, 2)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("what it printed is not the JSON of an answer: %w", err)
 	}
@@ -130,6 +133,56 @@ func answerOf(event string, h *settings.Hook, ran *Ran) (*pipeline.HookAnswer, e
 		a.Notes = []string{"hook " + h.Origin + ": " + short(out.System)}
 	}
 	return a, nil
+}
+
+// byteOrderMark is what some programs begin a text in UTF-8 with.
+var byteOrderMark = []byte("\uFEFF")
+
+// KeysOnce checks that no object of a JSON text has a key twice: of two answers,
+// or of two inputs, another reader may take the other. In the outermost of objects,
+// as many deep as folded says, keys that differ in case alone are the same.
+func KeysOnce(text []byte, folded int) error {
+	type level struct {
+		keys  map[string]bool // nil of a list
+		value bool            // a key was read, its value is next
+	}
+	var levels []level
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		top := len(levels) - 1
+		if token == json.Delim('}') || token == json.Delim(']') {
+			levels = levels[:top]
+			continue
+		}
+		if top >= 0 && levels[top].keys != nil {
+			if key, ok := token.(string); ok && !levels[top].value {
+				name := key
+				if top < folded {
+					name = strings.ToLower(strings.ToUpper(key)) // as encoding/json compares them
+				}
+				if levels[top].keys[name] {
+					return fmt.Errorf("the key %q stands twice", short(key))
+				}
+				levels[top].keys[name], levels[top].value = true, true
+				continue
+			}
+			levels[top].value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{keys: make(map[string]bool)})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		}
+	}
 }
 
 func explained(what, stderr string) error {

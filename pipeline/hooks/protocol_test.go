@@ -43,3 +43,26 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// A denial is none the less one for how it is written, and what says two things at
+// once has failed, which is a question.
+func TestAnswerThatIsWrittenOddly(t *testing.T) {
+	for text, want := range map[string]permission.Behavior{
+		"\uFEFF{\"hookSpecificOutput\":{\"permissionDecision\":\"deny\"}}":                                     permission.Deny,
+		" \n\uFEFF {\"decision\":\"block\"}":                                                                   permission.Deny,
+		`{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecision":"allow"}}`:                    "",
+		`{"hookSpecificOutput":{"permissionDecision":"deny","permiſſionDecision":"allow"}}`:                    "",
+		`{"hookSpecificOutput":{"permissionDecision":"deny"},"HookSpecificOutput":{}}`:                         "",
+		`{"decision":"block","decision":""}`:                                                                   "",
+		`{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"a":1,"a":2}}}`:                   "",
+		`{"hookSpecificOutput":{"permissionDecision":"allow","updatedInput":{"a":"a","A":["a","a",{"a":1}]}}}`: permission.Allow,
+	} {
+		a, err := answerOf(preToolUse, &settings.Hook{Origin: "x"}, &Ran{Stdout: []byte(text)})
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%s: %q", text, a.Behavior)
+		case want != "" && (err != nil || a.Behavior != want):
+			t.Errorf("%s: %+v, %v", text, a, err)
+		}
+	}
+}

@@ -15,6 +15,9 @@ type ApplyOptions struct {
 	// Paths are what is applied; nil is all. A path names itself and all below
 	// it, and what is named may be protected, unless it is named by ".".
 	Paths []string
+	// Exact makes a path name the change of that very path, and none below it; what
+	// is protected stays.
+	Exact bool
 	// Force applies conflicts too: what the workspace has there now is replaced.
 	Force bool
 	// Atomic applies all or nothing: a conflict or an error leaves the workspace
@@ -102,6 +105,12 @@ func apply(ctx context.Context, s *Set, target *beneath.Dir, o ApplyOptions) (*R
 	}
 	defer t.close()
 	a := &applier{target: t, ctx: ctx, set: s, opts: o, report: new(Report), where: make(map[string]*operation)}
+	if o.Exact {
+		a.exact = make(map[string]bool)
+		for _, path := range o.Paths {
+			a.exact[path] = true
+		}
+	}
 	t.seam.at("make the journal")
 	a.journal, err = newJournal(o.Journal, target)
 	if errors.Is(err, fs.ErrExist) {
@@ -137,6 +146,7 @@ type applier struct {
 	report  *Report
 	journal *journal
 	sync    syncer
+	exact   map[string]bool       // Options.Paths, if Options.Exact
 	where   map[string]*operation // by which a path is put
 }
 

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// binary writes what cannot be shown line by line as git does (gitformat of
+// wholly writes what cannot be shown line by line as git does (gitformat of
 // "git diff --binary"): both contents, deflated and in base 85, and the names that
 // git has for them, by which it makes sure of the old one.
-func (p *patcher) binary(from, to side) error {
+func (p *patcher) wholly(from, to side) error {
 	old, err := blobName(from)
 	if err != nil {
 		return err

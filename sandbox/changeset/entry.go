@@ -180,7 +180,7 @@ func (r *reader) deleted(p *place, c *Change, base string, e entry) error {
 // add puts a change into the set.
 func (r *reader) add(c *Change, e entry) error {
 	c.set = r.set
-	c.Protected = r.opts.Protected(c.Path)
+	c.Protected = r.opts.Protected(c.Path) || c.Type == Symlink && c.Kind != Deleted && r.opts.Protected(c.Path+"/")
 	r.set.Changes = append(r.set.Changes, c)
 	if c.OldType == Dir && c.Type != Dir || c.Kind == Deleted && c.Type == Dir {
 		return r.removedDir(c, e)

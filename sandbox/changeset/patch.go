@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
 )
@@ -25,6 +26,12 @@ type DiffOptions struct {
 	// 4 MiB. On a terminal larger files are named with their sizes; in a patch they
 	// are whole, as what is no text.
 	MaxFile int64
+	// MaxTotal is the same for all of them together, as far as they are shown; 0 is
+	// all.
+	MaxTotal int64
+	// MaxLines is how many lines are shown on a terminal, and MaxLine how much of
+	// each, in bytes; 0 is all. What is left out is said.
+	MaxLines, MaxLine int
 }
 
 func (o DiffOptions) of(s *Set) DiffOptions {
@@ -44,15 +51,22 @@ const contextLines = 3
 // their own, hard links and what can never leave are not part of the format.
 func (s *Set) WritePatch(ctx context.Context, w io.Writer, o DiffOptions) error {
 	p := &patcher{ctx: ctx, set: s, w: w, o: o.of(s)}
-	for _, c := range p.o.Changes {
+	for i, c := range p.o.Changes {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if p.full() {
+			p.more = append(p.more, plural(len(p.o.Changes)-i, "more path", ""))
+			break
 		}
 		if err := p.change(c); err != nil {
 			return fmt.Errorf("showing the change of %q: %w", c.Path, err)
 		}
 	}
-	return nil
+	if p.more != nil && p.err == nil {
+		_, p.err = fmt.Fprintf(w, "[not shown: %s]\n", strings.Join(p.more, ", "))
+	}
+	return p.err
 }
 
 type patcher struct {
@@ -61,6 +75,15 @@ type patcher struct {
 	w   io.Writer
 	o   DiffOptions
 	err error // of the writer
+
+	read  int64    // of contents, in bytes
+	lines int      // that are written
+	more  []string // what is not, in words
+}
+
+// full reports whether no more lines are shown.
+func (p *patcher) full() bool {
+	return p.o.Terminal && p.o.MaxLines > 0 && p.lines >= p.o.MaxLines
 }
 
 // A side is what a path is on one side of a patch.
@@ -88,7 +111,7 @@ func text(s string) func() (io.ReadCloser, error) {
 
 func (p *patcher) change(c *Change) error {
 	if c.Refused != "" {
-		p.note("%s cannot leave the session: %s", c.Path, c.Refused)
+		p.note("refused: %s cannot leave the session: %s", c.Path, c.Refused)
 		return p.err
 	}
 	if c.OldType == Dir && (c.Kind == Deleted || c.Type != Dir) {
@@ -111,12 +134,12 @@ func (p *patcher) change(c *Change) error {
 		case File:
 			to = side{File, c.Path, c.Mode, c.Size, c.Open}
 			if c.Kind == Link {
-				p.note("%s is another name of %s", c.Path, c.From)
+				p.note("hard link: %s is another name of %s", c.Path, c.From)
 			}
 		case Symlink:
 			to = side{Symlink, c.Path, 0o777, int64(len(c.Target)), text(c.Target)}
 			if c.Outside {
-				p.note("%s leads out of the workspace, or nowhere: %s", c.Path, c.Target)
+				p.note("link: %s leads out of the workspace, or nowhere: %s", c.Path, c.Target)
 			}
 		case Dir:
 			p.directory(c)
@@ -150,10 +173,24 @@ func (p *patcher) line(color, s string) {
 	if p.err != nil {
 		return
 	}
+	p.lines++
+	s = p.o.cut(s)
 	if p.o.Color && color != "" {
 		s = "\x1b[" + color + "m" + s + "\x1b[m"
 	}
 	_, p.err = io.WriteString(p.w, s+"\n")
+}
+
+// cut leaves out the end of a line that is too long to be read on a terminal.
+func (o DiffOptions) cut(line string) string {
+	if !o.Terminal || o.MaxLine == 0 || len(line) <= o.MaxLine {
+		return line
+	}
+	n := o.MaxLine
+	for n > 0 && !utf8.RuneStart(line[n]) {
+		n--
+	}
+	return fmt.Sprintf("%s [%d more bytes]", line[:n], len(line)-n)
 }
 
 // Colors of a patch, as git's.
@@ -188,7 +225,8 @@ func (p *patcher) removed(dir string) error {
 			if err != nil {
 				return err
 			}
-			if left--; left < 0 {
+			if left--; left < 0 || p.full() {
+				left = -1
 				return nil
 			}
 			from := side{typ: typeOf(&st), path: name, mode: st.Mode & 0o7777, size: st.Size}
@@ -214,7 +252,11 @@ func (p *patcher) removed(dir string) error {
 	if err := walk(dir); err != nil {
 		return err
 	}
-	if left < 0 {
+	switch {
+	case left >= 0:
+	case p.full():
+		p.more = append(p.more, "more of "+Printable(dir))
+	default:
 		p.note("... and more of %s", dir)
 	}
 	return nil
@@ -245,15 +287,15 @@ func (p *patcher) file(from, to side, c *Change) error {
 		p.line(bold, "rename to "+quote(to.path))
 		return p.err
 	}
-	old, new, comparable, err := p.contents(from, to)
+	old, new, kind, err := p.contents(from, to)
 	if err != nil {
 		return err
 	}
-	if !comparable && !p.o.Terminal {
-		return p.binary(from, to)
+	if kind != isText && !p.o.Terminal {
+		return p.wholly(from, to)
 	}
-	if !comparable {
-		p.line("", "Binary files "+p.label("a/", from)+" and "+p.label("b/", to)+" differ"+fmt.Sprintf(" (%d bytes, were %d)", to.size, from.size))
+	if kind != isText {
+		p.line("", string(kind)+" files "+p.label("a/", from)+" and "+p.label("b/", to)+" differ"+fmt.Sprintf(" (%d bytes, were %d)", to.size, from.size))
 		return p.err
 	}
 	if old == new {
@@ -268,7 +310,7 @@ func (p *patcher) file(from, to side, c *Change) error {
 	}
 	p.line(bold, "--- "+p.label("a/", from))
 	p.line(bold, "+++ "+p.label("b/", to))
-	p.hunks(unified.String())
+	p.hunks(unified.String(), to.path)
 	return p.err
 }
 
@@ -285,12 +327,17 @@ func (p *patcher) label(prefix string, x side) string {
 	return name
 }
 
-// hunks writes what follows the two labels of a unified diff.
-func (p *patcher) hunks(unified string) {
+// hunks writes what follows the two labels of a unified diff of a file.
+func (p *patcher) hunks(unified, name string) {
 	n := 0
+	total := strings.Count(unified, "\n")
 	for line := range strings.Lines(unified) {
 		if n++; n <= 2 {
 			continue
+		}
+		if p.full() {
+			p.more = append(p.more, plural(total-n+1, "more line", "of "+name))
+			return
 		}
 		line = strings.TrimSuffix(line, "\n")
 		color := ""
@@ -309,10 +356,19 @@ func (p *patcher) hunks(unified string) {
 	}
 }
 
+// A kind says how contents are shown: line by line, or only by their sizes.
+type kind string
+
+const (
+	isText   kind = "Text"
+	isNoText kind = "Binary"
+	isLarge  kind = "Large"
+)
+
 // contents reads both sides, unless one is no text or too large to compare.
-func (p *patcher) contents(from, to side) (old, new string, comparable bool, err error) {
-	if from.size > p.o.MaxFile || to.size > p.o.MaxFile {
-		return "", "", false, nil
+func (p *patcher) contents(from, to side) (old, new string, k kind, err error) {
+	if from.size > p.o.MaxFile || to.size > p.o.MaxFile || p.o.MaxTotal > 0 && p.read+from.size+to.size > p.o.MaxTotal {
+		return "", "", isLarge, nil
 	}
 	var sides [2]string
 	for i, x := range []side{from, to} {
@@ -321,19 +377,22 @@ func (p *patcher) contents(from, to side) (old, new string, comparable bool, err
 		}
 		r, err := x.open()
 		if err != nil {
-			return "", "", false, err
+			return "", "", "", err
 		}
 		data, err := io.ReadAll(io.LimitReader(r, p.o.MaxFile+1))
 		r.Close()
-		if err != nil {
-			return "", "", false, err
-		}
-		if int64(len(data)) > p.o.MaxFile || isBinary(data) {
-			return "", "", false, nil
+		p.read += int64(len(data))
+		switch {
+		case err != nil:
+			return "", "", "", err
+		case int64(len(data)) > p.o.MaxFile:
+			return "", "", isLarge, nil
+		case isBinary(data):
+			return "", "", isNoText, nil
 		}
 		sides[i] = string(data)
 	}
-	return sides[0], sides[1], true, nil
+	return sides[0], sides[1], isText, nil
 }
 
 // quote writes a name as git does in a patch: in C's notation if it has

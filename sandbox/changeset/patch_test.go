@@ -150,7 +150,7 @@ func TestPatchIsOfTheChosenChanges(t *testing.T) {
 	if err := set.WritePatch(t.Context(), &patch, DiffOptions{Changes: only(set, "p"), Terminal: true, Color: true}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "p cannot leave the session: fifo\n"; patch.String() != want {
+	if want := "refused: p cannot leave the session: fifo\n"; patch.String() != want {
 		t.Errorf("%q", &patch)
 	}
 }

@@ -84,7 +84,10 @@ func (c *Change) selectedBy(paths []string) (selected, named bool) {
 }
 
 func (a *applier) selects(c *Change) (selected, named bool) {
-	if a.opts.Paths == nil {
+	switch {
+	case a.exact != nil:
+		return a.exact[c.Path], false
+	case a.opts.Paths == nil:
 		return true, false
 	}
 	return c.selectedBy(a.opts.Paths)

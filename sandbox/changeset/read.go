@@ -18,7 +18,8 @@ type Options struct {
 	// Bases has the base records of the upper. Without it Change.Base is empty,
 	// and applying a change to what exists takes Force.
 	Bases *Bases
-	// Protected reports whether a path may leave only if it is named.
+	// Protected reports whether a path may leave only if it is named. Of a link, it
+	// is asked with a slash at the end of the path as well.
 	Protected func(path string) bool
 	// Refuse says why a path may never leave; empty if it may.
 	Refuse func(path string) string

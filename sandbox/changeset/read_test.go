@@ -14,6 +14,16 @@ func TestRead(t *testing.T) {
 		root                              bool // needs to be root
 	}{
 		{
+			name:    "a link where something protected may be below",
+			session: "mkdir x d; ln -s x above; ln -s x other; mkdir d/above",
+			want: `
+				added symlink "above" to "x" protected
+				added dir "d"
+				added dir "d/above"
+				added symlink "other" to "x"
+				added dir "x"`,
+		},
+		{
 			name:    "nothing",
 			base:    `echo a > a`,
 			session: `cat a`,
@@ -201,7 +211,7 @@ func TestRead(t *testing.T) {
 			}
 			l.mount()
 			l.session(test.session)
-			got := describe(l.read(Options{Protected: func(name string) bool { return strings.Contains(name+"/", ".git/") }}))
+			got := describe(l.read(Options{Protected: func(name string) bool { return strings.Contains(name+"/", ".git/") || name == "above/" }}))
 			if diff := cmp.Diff(trim(test.want), got); diff != "" {
 				t.Error("(-want +got)\n", diff)
 			}

@@ -18,9 +18,12 @@ func (s *Set) WriteStat(ctx context.Context, w io.Writer, o DiffOptions) error {
 		name, what   string
 		added, taken int
 	}
-	rows := make([]row, 0, len(o.Changes))
+	var rows []row
 	width, most, added, taken := 0, 0, 0, 0
 	for _, c := range o.Changes {
+		if o.Terminal && o.MaxLines > 0 && len(rows) == o.MaxLines {
+			break
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -40,11 +43,15 @@ func (s *Set) WriteStat(ctx context.Context, w io.Writer, o DiffOptions) error {
 			plus, minus := bars(r.added, r.taken, most)
 			counts = fmt.Sprintf("%4d %s%s %s", r.added+r.taken, paint(o, green, plus), paint(o, red, minus), r.what)
 		}
-		if _, err := fmt.Fprintf(w, " %-*s | %s\n", width, r.name, strings.TrimRight(counts, " ")); err != nil {
+		if _, err := fmt.Fprintf(w, " %-*s | %s\n", width, o.cut(r.name), strings.TrimRight(counts, " ")); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, " %s, %s(+), %s(-)\n", plural(len(rows), "path", "changed"), plural(added, "insertion", ""), plural(taken, "deletion", ""))
+	all := plural(len(o.Changes), "path", "changed")
+	if more := len(o.Changes) - len(rows); more > 0 {
+		all += fmt.Sprintf(", %d of them not shown; of the others", more)
+	}
+	_, err := fmt.Fprintf(w, " %s, %s(+), %s(-)\n", all, plural(added, "insertion", ""), plural(taken, "deletion", ""))
 	return err
 }
 
@@ -136,12 +143,12 @@ func (p *patcher) count(c *Change) (added, taken int, what string, err error) {
 		if c.Kind != Deleted && c.Type == File {
 			to = side{File, c.Path, c.Mode, c.Size, c.Open}
 		}
-		var comparable bool
-		added, taken, comparable, err = p.countLines(from, to)
+		var k kind
+		added, taken, k, err = p.countLines(from, to)
 		if err != nil {
 			return 0, 0, "", err
 		}
-		if !comparable {
+		if k != isText {
 			switch c.Kind {
 			case Added:
 				note("%d bytes", to.size)
@@ -155,14 +162,14 @@ func (p *patcher) count(c *Change) (added, taken int, what string, err error) {
 	return added, taken, strings.Join(notes, ", "), nil
 }
 
-func (p *patcher) countLines(from, to side) (added, taken int, comparable bool, err error) {
-	old, new, comparable, err := p.contents(from, to)
-	if err != nil || !comparable {
-		return 0, 0, comparable, err
+func (p *patcher) countLines(from, to side) (added, taken int, k kind, err error) {
+	old, new, k, err := p.contents(from, to)
+	if err != nil || k != isText {
+		return 0, 0, k, err
 	}
 	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, new), 0)
 	if err != nil {
-		return 0, 0, false, err
+		return 0, 0, k, err
 	}
 	for _, h := range unified.Hunks {
 		for _, line := range h.Lines {
@@ -174,5 +181,5 @@ func (p *patcher) countLines(from, to side) (added, taken int, comparable bool, 
 			}
 		}
 	}
-	return added, taken, true, nil
+	return added, taken, isText, nil
 }

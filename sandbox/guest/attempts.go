@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
 
@@ -66,7 +67,7 @@ func (a *attempts) add(t try, program string) {
 			return
 		}
 	}
-	o := opportunistic(t.path, a.home)
+	o := inside.Opportunistic(t.path, a.home)
 	if len(a.list) == wire.MaxAttempts || o && a.opportunistic == mostOpportunistic {
 		a.dropped++
 		return

@@ -3,33 +3,7 @@ package main
 import (
 	"bytes"
 	"strings"
-	"unicode/utf8"
 )
-
-// capture keeps the beginning of what is written.
-type capture struct {
-	bytes.Buffer
-	cut bool
-}
-
-// notText returns what was written if it is no text, which JSON could not hold.
-func (c *capture) notText() []byte {
-	if utf8.Valid(c.Bytes()) {
-		return nil
-	}
-	return c.Bytes()
-}
-
-const mostCaptured = 1 << 20
-
-func (c *capture) Write(p []byte) (int, error) {
-	if room := mostCaptured - c.Len(); len(p) > room {
-		c.cut = true
-		c.Buffer.Write(p[:room])
-		return len(p), nil
-	}
-	return c.Buffer.Write(p)
-}
 
 // tail keeps the end of what is written.
 type tail struct{ data []byte }

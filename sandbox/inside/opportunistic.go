@@ -1,4 +1,4 @@
-package guest
+package inside
 
 import (
 	"path"
@@ -29,9 +29,9 @@ var (
 // javaCounters begin the names of what each Java machine shows of itself.
 const javaCounters = "/tmp/hsperfdata_"
 
-// opportunistic reports whether to write a path, clean and absolute, is a thing
-// that the program can do without.
-func opportunistic(name, home string) bool {
+// Opportunistic reports whether to write a path, clean and absolute, is a thing
+// that the program can do without. home is the home directory; "" is none.
+func Opportunistic(name, home string) bool {
 	if strings.HasPrefix(name, javaCounters) {
 		return true
 	}
@@ -51,11 +51,11 @@ func opportunistic(name, home string) bool {
 			break
 		}
 		at := path.Join(home, cache)
-		if beneath(name, at) || path.Dir(name) == path.Dir(at) && strings.HasPrefix(name, at+"-") {
+		if below(name, at) || path.Dir(name) == path.Dir(at) && strings.HasPrefix(name, at+"-") {
 			return true
 		}
 		// The directories above are made first.
-		if name != home && beneath(name, home) && beneath(at, name) {
+		if name != home && below(name, home) && below(at, name) {
 			return true
 		}
 	}
@@ -67,4 +67,8 @@ func opportunistic(name, home string) bool {
 		}
 	}
 	return false
+}
+
+func below(path, root string) bool {
+	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
 }
