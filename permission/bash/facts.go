@@ -79,6 +79,9 @@ func factsOf(f *syntax.File, comment func(*syntax.Comment)) map[string]facts {
 				for _, item := range l.Items {
 					one := valueFacts(item)
 					one.number = one.number || isSequence(item.Lit())
+					if !beginsAlike(item) {
+						one = facts{}
+					}
 					now = facts{now.number && one.number, now.operand && one.operand, now.local && one.local}
 				}
 				if len(l.Items) == 0 {
@@ -171,6 +174,35 @@ func valueFacts(x *syntax.Word) facts {
 	// The name of a file that a pattern stands for is relative, as the pattern is.
 	now.local = pattern || now.operand && (c != '/' || len(begins) > 2 && !strings.HasPrefix(begins, "/d") && isWordByte(begins[1]))
 	return now
+}
+
+// beginsAlike reports whether all that a word becomes begins as its literal does: an
+// expansion that splits, or stands for several words, begins others in another way.
+func beginsAlike(x *syntax.Word) bool {
+	for _, part := range x.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit, *syntax.SglQuoted, *syntax.ProcSubst:
+		case *syntax.DblQuoted:
+			alike := true
+			for _, q := range p.Parts {
+				syntax.Walk(q, func(n syntax.Node) bool {
+					switch n := n.(type) {
+					case *syntax.CmdSubst:
+						return false
+					case *syntax.ParamExp: // "$@", "${a[@]}", "${!a@}", also in "${x-$@}"
+						alike = alike && n.Names == 0 && (n.Param == nil || n.Param.Value != "@") && (n.Index == nil || !isAll(n.Index))
+					}
+					return alike
+				})
+			}
+			if !alike {
+				return false
+			}
+		default:
+			return len(x.Parts) == 1 && isNumberWord(x)
+		}
+	}
+	return true
 }
 
 func isNumberWord(x *syntax.Word) bool {
