@@ -80,7 +80,7 @@ func tar(_ *walker, words []Word, d dirs) verdict {
 	for i := 1; i < len(words); i++ {
 		s := words[i].Value
 		switch letters, dashed := strings.CutPrefix(s, "-"); {
-		case !words[i].Known && words[i].operand():
+		case !words[i].Known && words[i].operand() && i > 1: // the first may be flags without a dash
 		case !words[i].Known:
 			return refuse(Write, "tar: a word may become a flag")
 		case s == "--list":
