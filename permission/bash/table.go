@@ -247,6 +247,15 @@ var checks = map[string]func(a *args) string{
 		}
 		return ""
 	},
+	"ag": func(a *args) string {
+		// What is no number it takes for its pattern, or for another flag.
+		for _, lines := range a.all("A", "B", "C", "after", "before", "context") {
+			if !lines.Known || lines.Value != "" && !isInteger(lines.Value) {
+				return "a number of lines that is none may be a flag"
+			}
+		}
+		return ""
+	},
 	"gzip gunzip bzip2 bunzip2 xz unxz": packs,
 	"bat batcat": func(a *args) string {
 		for _, paging := range a.all("paging") {
