@@ -54,7 +54,9 @@ func openssl(_ *walker, words []Word, d dirs) verdict {
 			v.read(words[i], d, false)
 		case words[i].Known && strings.Contains(plain, " "+s+" "):
 		case words[i].Known && strings.Contains(valued, " "+s+" ") && i+1 < len(words) && words[i+1].operand():
-			if i++; s == "-in" {
+			if i++; s == "-in" && (!words[i].Known || strings.Contains(words[i].Value, ":")) {
+				return refuse(Network, "openssl: what it reads may be an address of the network")
+			} else if s == "-in" {
 				v.read(words[i], d, false)
 			}
 		default:
