@@ -90,7 +90,7 @@ var rows = []row{
 	{"nm", Read, "", "-aABCDgnoprSsuv --demangle? --dynamic --defined-only --extern-only --numeric-sort --print-size --size-sort --undefined-only --no-sort --reverse-sort"},
 	{"size", Read, "", "-ABdoxt --format= --radix= --totals --common"},
 	{"readelf", Read, "", "-hlSseWVdrnA --file-header --program-headers --segments --section-headers --sections --headers --syms --symbols --dyn-syms --dynamic --relocs --notes --version-info --wide"},
-	{"c++filt", Neutral, "free from=none", "-_npi"},
+	{"c++filt", Neutral, "from=none", "-_npi"},
 	{"objdump", Read, "", "-aCdDefghHprRstTwxz -j= -m= -M= --all-headers --archive-headers --demangle? --disassemble? --disassemble-all --disassembler-options= --dynamic-reloc --dynamic-syms --file-headers --full-contents --headers --no-addresses --no-show-raw-insn --private-headers --reloc --section= --section-headers --show-raw-insn --start-address= --stop-address= --syms --wide"},
 	{"sdiff", Read, "", "-abBdEHilstW -w= --ignore-case --ignore-tab-expansion --ignore-space-change --ignore-all-space --ignore-blank-lines --left-column --minimal --strip-trailing-cr --suppress-common-lines --text --width="},
 	{"zgrep zegrep zfgrep", Search, "free from=grep", "-abcEFGHhiLlnoqsvwxz -A= -B= -C= -e= -m="},
@@ -252,6 +252,19 @@ var checks = map[string]func(a *args) string{
 		for _, lines := range a.all("A", "B", "C", "after", "before", "context") {
 			if !lines.Known || lines.Value != "" && !isInteger(lines.Value) {
 				return "a number of lines that is none may be a flag"
+			}
+		}
+		return ""
+	},
+	"nm size readelf objdump strings c++filt": func(a *args) string {
+		for _, op := range a.operands {
+			if strings.HasPrefix(op.Value, "@") {
+				return "an operand with @ is a file of more flags"
+			}
+		}
+		for _, f := range a.flags {
+			if f.next && (!f.value.operand() || strings.HasPrefix(f.value.Value, "@")) {
+				return "the value of a flag may be a file of more flags"
 			}
 		}
 		return ""
