@@ -10,7 +10,7 @@ import (
 type facts struct {
 	number  bool // nothing but integers
 	operand bool // a text that begins as no flag and no operator does
-	local   bool // no text that begins with /dev, where the shell may open a connection
+	local   bool // no text that begins with /dev or /inet, where the shell, or awk, may open a connection
 }
 
 // known returns what is known of a variable, wherever in the text it is used: of one
@@ -172,7 +172,7 @@ func valueFacts(x *syntax.Word) facts {
 	c := begins[0]
 	now.operand = isWordByte(c) || c == '.' || c == '/'
 	// The name of a file that a pattern stands for is relative, as the pattern is.
-	now.local = pattern || now.operand && (c != '/' || len(begins) > 2 && !strings.HasPrefix(begins, "/d") && isWordByte(begins[1]))
+	now.local = pattern || now.operand && (c != '/' || len(begins) > 2 && strings.IndexByte("di", begins[1]) < 0 && isWordByte(begins[1]))
 	return now
 }
 
