@@ -68,7 +68,8 @@ var rows = []row{
 	{"tree", List, "here tree=*", "-adfghilnpqrstuvxACDFJNQSUX -L! -P! -I! --noreport --dirsfirst --filesfirst --du --si --prune --charset? --filelimit? --gitignore --ignore-case --matchdirs --inodes --device --sort? --timefmt? --metafirst --fromfile --info"},
 	{"date", Neutral, "from=none most=1", "exact -uR -d= -I? -r< --reference< --date= --utc --universal --iso-8601? --rfc-3339= --rfc-email --debug"},
 	{"cal ncal", Neutral, "free from=none", "-13jmsywhMNb -A= -B= -n= -d="},
-	{"uname arch nproc whoami logname groups id tty users uptime", Neutral, "free from=none", "-asnrvmpiogGuzZ --all --kernel-name --kernel-release --machine --nodename --operating-system --processor --group --groups --name --real --user --zero --silent --quiet --ignore= --pretty --since --hardware-platform --kernel-version"},
+	{"uname arch nproc whoami logname groups id tty", Neutral, "free from=none", "-asnrvmpiogGuzZ --all --kernel-name --kernel-release --machine --nodename --operating-system --processor --group --groups --name --real --user --zero --silent --quiet --ignore= --pretty --since --hardware-platform --kernel-version"},
+	{"users uptime", Read, "free", "-ps --pretty --since"},
 	{"hostname", Neutral, "from=none most=none", "-s"},
 	{"printenv", Neutral, "free from=none", "-0 --null"},
 	{"free", Neutral, "free from=none", "-bkmghlwtv --bytes --kibi --mebi --gibi --human --total --wide --lohi"},
@@ -134,7 +135,8 @@ var rows = []row{
 	{"lsns", Inspect, "from=none", "-Jlnru -o= -p= -t= --json --list --noheadings --notruncate --output= --raw --task= --type="},
 	{"ipcs", Inspect, "from=none most=none", "-abclmpqstu -i= --all --bytes --creator --human --id= --limits --pid --queues --semaphores --shmems --summary --time"},
 	{"w", Inspect, "from=none", "-fhiops --from --ip-addr --no-header --old-style --short"},
-	{"who last lastlog", Neutral, "from=none", "-abdHilmqrstTuw -n= --all --boot --count --dead --heading --login --lookup --mesg --message --process --runlevel --short --time --users --writable"},
+	{"who", Read, "", "-abdHlmpqrstTuw --all --boot --count --dead --heading --login --mesg --message --process --runlevel --short --time --users --writable"},
+	{"last lastlog", Neutral, "from=none", "-abHilmqrstTuw -n= --all"},
 	{"vmstat", Neutral, "from=none", "-adfmnstwy -p= -S= --active --disk --forks --one-header --slabs --stats --timestamp --unit= --wide"},
 	{"iostat", Neutral, "from=none", "-cdhkmNstxyz -j= -o= -p?"},
 	{"wait", Neutral, "from=none", "-n"},
@@ -270,6 +272,9 @@ var checks = map[string]func(a *args) string{
 		return ""
 	},
 	"gzip gunzip bzip2 bunzip2 xz unxz": packs,
+	"ss":                                ssHosts,
+	"lsof":                              lsofHosts,
+	"fuser":                             fuserHosts,
 	"bat batcat": func(a *args) string {
 		for _, paging := range a.all("paging") {
 			if paging.Value != "never" || !paging.Known {
