@@ -234,7 +234,7 @@ func git(w *walker, all []Word, d dirs) verdict {
 	}
 	switch name {
 	case "grep", "diff", "diff-files", "diff-index": // the files as they are now, too
-		if !a.has("cached", "staged", "no-index") {
+		if !a.has("cached", "staged") && (name == "grep" || !a.has("no-index")) {
 			v.read(lit("."), d, true)
 		}
 	}
