@@ -26,11 +26,23 @@ func awk(_ *walker, words []Word, d dirs) verdict {
 	}
 	v.open, v.code = p.open, false
 	for _, op := range a.operands[1:] {
-		if !strings.Contains(op.Value, "=") { // an assignment
-			v.read(op, d, false)
+		if name, _, ok := strings.Cut(op.Value, "="); ok && isName(name) {
+			continue // an assignment
 		}
+		if mayBeInet(op) {
+			return v.refuse("awk: a file below /inet is a network connection")
+		}
+		v.read(op, d, false)
 	}
 	return v
+}
+
+// mayBeInet reports whether gawk may make a connection of an operand: of /inet/...,
+// /inet4/... and /inet6/... What a pattern stands for is there, and a file.
+func mayBeInet(op Word) bool {
+	const inet = "/inet"
+	p := op.prefix()
+	return strings.HasPrefix(p, inet) || !op.Known && op.glob == "" && !op.begins.local && strings.HasPrefix(inet, p)
 }
 
 // An awkProgram is a program of awk that is read, token by token: enough to tell
@@ -62,9 +74,10 @@ func (p *awkProgram) parse() string {
 	}
 }
 
-// awkRuns are the words that run commands, open files, or lead to code that is
-// not in the program.
-var awkRuns = map[string]bool{"system": true, "getline": true, "close": true, "extension": true, "load": true, "include": true}
+// awkRuns are the words that run commands, open files, name those that are read, or
+// lead to code that is not in the program.
+var awkRuns = map[string]bool{"system": true, "getline": true, "close": true, "extension": true, "load": true, "include": true,
+	"ARGV": true, "SYMTAB": true}
 
 func (p *awkProgram) judge(token string) string {
 	switch token {
@@ -83,7 +96,7 @@ func (p *awkProgram) judge(token string) string {
 			return "its program writes to a file"
 		}
 	}
-	p.open = p.open || token == "ARGV" || token == "ENVIRON"
+	p.open = p.open || token == "ENVIRON"
 	if awkRuns[token] {
 		return "its program may run commands or open files"
 	}

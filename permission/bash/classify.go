@@ -3,6 +3,7 @@ package bash
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +40,12 @@ type command struct {
 	// always. here says that without operands that is the working directory.
 	tree string
 	here bool
+	// whole are flags with which all operands are paths; other are those with which
+	// it reads files that others name.
+	whole, other []string
+	// loads are words by which its first operand, a program, may name files; nil: it is
+	// none.
+	loads []string
 	// check says why it is not read-only after all; nil: it is.
 	check func(a *args) string
 }
@@ -115,6 +122,13 @@ func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 	for _, f := range a.files {
 		v.read(f, d, false)
 	}
+	v.open = v.open || a.has(c.other...)
+	if len(c.loads) > 0 && len(a.operands) > 0 && !a.has(c.whole...) {
+		program := a.operands[0]
+		v.open = v.open || !program.Known || slices.ContainsFunc(a.operands[:min(2, len(a.operands))], func(op Word) bool {
+			return slices.ContainsFunc(c.loads, func(word string) bool { return strings.Contains(op.Value, word) })
+		})
+	}
 	if c.from < 0 {
 		return v
 	}
@@ -127,6 +141,9 @@ func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 	}
 	from := c.from
 	if c.pattern && a.has("e", "regexp", "f", "file", "files", "type-list") {
+		from = 0
+	}
+	if a.has(c.whole...) {
 		from = 0
 	}
 	for i, op := range a.operands {

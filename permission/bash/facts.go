@@ -10,7 +10,7 @@ import (
 type facts struct {
 	number  bool // nothing but integers
 	operand bool // a text that begins as no flag and no operator does
-	local   bool // no text that begins with /dev, where the shell may open a connection
+	local   bool // no text that begins with /dev or /inet, where the shell, or awk, may open a connection
 }
 
 // known returns what is known of a variable, wherever in the text it is used: of one
@@ -79,6 +79,9 @@ func factsOf(f *syntax.File, comment func(*syntax.Comment)) map[string]facts {
 				for _, item := range l.Items {
 					one := valueFacts(item)
 					one.number = one.number || isSequence(item.Lit())
+					if !beginsAlike(item) {
+						one = facts{}
+					}
 					now = facts{now.number && one.number, now.operand && one.operand, now.local && one.local}
 				}
 				if len(l.Items) == 0 {
@@ -169,8 +172,37 @@ func valueFacts(x *syntax.Word) facts {
 	c := begins[0]
 	now.operand = isWordByte(c) || c == '.' || c == '/'
 	// The name of a file that a pattern stands for is relative, as the pattern is.
-	now.local = pattern || now.operand && (c != '/' || len(begins) > 2 && !strings.HasPrefix(begins, "/d") && isWordByte(begins[1]))
+	now.local = pattern || now.operand && (c != '/' || len(begins) > 2 && strings.IndexByte("di", begins[1]) < 0 && isWordByte(begins[1]))
 	return now
+}
+
+// beginsAlike reports whether all that a word becomes begins as its literal does: an
+// expansion that splits, or stands for several words, begins others in another way.
+func beginsAlike(x *syntax.Word) bool {
+	for _, part := range x.Parts {
+		switch p := part.(type) {
+		case *syntax.Lit, *syntax.SglQuoted, *syntax.ProcSubst:
+		case *syntax.DblQuoted:
+			alike := true
+			for _, q := range p.Parts {
+				syntax.Walk(q, func(n syntax.Node) bool {
+					switch n := n.(type) {
+					case *syntax.CmdSubst:
+						return false
+					case *syntax.ParamExp: // "$@", "${a[@]}", "${!a@}", also in "${x-$@}"
+						alike = alike && n.Names == 0 && (n.Param == nil || n.Param.Value != "@") && (n.Index == nil || !isAll(n.Index))
+					}
+					return alike
+				})
+			}
+			if !alike {
+				return false
+			}
+		default:
+			return len(x.Parts) == 1 && isNumberWord(x)
+		}
+	}
+	return true
 }
 
 func isNumberWord(x *syntax.Word) bool {

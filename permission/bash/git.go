@@ -101,16 +101,24 @@ var gitCommands = sync.OnceValue(func() map[string]gitCommand {
 
 const signs = "the format may check signatures"
 
-// formats refuses formats that check a signature, by a program of the
-// configuration.
+// formats refuses formats, groups and orders that check a signature, by a program of
+// the configuration, and merges that are made again, in the repository.
 func formats(a *args) string {
-	for _, f := range a.all("format", "pretty") {
-		if !f.Known || strings.Contains(f.Value, "%G") || strings.Contains(f.Value, "signature") {
+	for _, f := range a.all("format", "pretty", "group", "sort") {
+		if !f.Known || strings.Contains(f.Value, "signature") || slices.ContainsFunc(signers, func(s string) bool { return strings.Contains(f.Value, s) }) {
 			return signs
+		}
+	}
+	for _, f := range a.all("diff-merges") {
+		if !f.Known || f.Value == "" || !strings.Contains(" off none on m first-parent 1 separate combined c dense-combined cc ", " "+f.Value+" ") {
+			return "it may make merges again, in the repository"
 		}
 	}
 	return ""
 }
+
+// signers are how a placeholder of a signature begins in a format.
+var signers = []string{"%G", "%+G", "%-G", "% G"}
 
 // listing is for commands that make something of an operand, but list with one
 // of the flags.
@@ -226,7 +234,7 @@ func git(w *walker, all []Word, d dirs) verdict {
 	}
 	switch name {
 	case "grep", "diff", "diff-files", "diff-index": // the files as they are now, too
-		if !a.has("cached", "staged", "no-index") {
+		if !a.has("cached", "staged") && (name == "grep" || !a.has("no-index")) {
 			v.read(lit("."), d, true)
 		}
 	}

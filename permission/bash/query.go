@@ -54,7 +54,9 @@ func openssl(_ *walker, words []Word, d dirs) verdict {
 			v.read(words[i], d, false)
 		case words[i].Known && strings.Contains(plain, " "+s+" "):
 		case words[i].Known && strings.Contains(valued, " "+s+" ") && i+1 < len(words) && words[i+1].operand():
-			if i++; s == "-in" {
+			if i++; s == "-in" && (!words[i].Known || strings.Contains(words[i].Value, ":")) {
+				return refuse(Network, "openssl: what it reads may be an address of the network")
+			} else if s == "-in" {
 				v.read(words[i], d, false)
 			}
 		default:
@@ -80,7 +82,7 @@ func tar(_ *walker, words []Word, d dirs) verdict {
 	for i := 1; i < len(words); i++ {
 		s := words[i].Value
 		switch letters, dashed := strings.CutPrefix(s, "-"); {
-		case !words[i].Known && words[i].operand():
+		case !words[i].Known && words[i].operand() && i > 1: // the first may be flags without a dash
 		case !words[i].Known:
 			return refuse(Write, "tar: a word may become a flag")
 		case s == "--list":

@@ -21,6 +21,8 @@ type row struct {
 //	most=N   with more operands it is something else; most=none: with any
 //	tree=F   with one of these flags it reads all below its operands; tree=*
 //	here     without operands it reads the working directory
+//	whole=F  with one of these flags all operands are paths
+//	other=F  with one of these flags it reads files that others name
 var rows = []row{
 	{"ls dir vdir", List, "free here tree=R,recursive", "-aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1 -I= -T= -w= --all --almost-all --author --escape --block-size= --ignore-backups --color? --directory --classify? --file-type --format= --full-time --group-directories-first --no-group --human-readable --si --dereference-command-line --dereference --hide= --hyperlink? --indicator-style= --inode --ignore= --kibibytes --literal --hide-control-chars --show-control-chars --quote-name --quoting-style= --reverse --recursive --size --sort= --time= --time-style= --tabsize= --width= --context --zero --numeric-uid-gid --version --help"},
 	{"cat", Read, "free", "-AbeEnstTuv --show-all --number-nonblank --show-ends --number --squeeze-blank --show-tabs --show-nonprinting --version --help"},
@@ -29,7 +31,7 @@ var rows = []row{
 	{"nl", Read, "free", "-p -b= -d= -f= -h= -i= -l= -n= -s= -v= -w= --body-numbering= --number-format= --number-width= --number-separator= --starting-line-number= --no-renumber"},
 	{"head", Read, "free", "-qvz -c= -n= -# --bytes= --lines= --quiet --silent --verbose --zero-terminated --version --help"},
 	{"tail", Read, "free", "-fFqvz -c= -n= -s= -# --bytes= --lines= --quiet --silent --verbose --zero-terminated --follow? --pid= --retry --sleep-interval= --max-unchanged-stats= --version --help"},
-	{"wc", Read, "free", "-clmLw --bytes --chars --lines --max-line-length --words --total= --files0-from< --version --help"},
+	{"wc", Read, "free other=files0-from", "-clmLw --bytes --chars --lines --max-line-length --words --total= --files0-from< --version --help"},
 	{"grep egrep fgrep", Search, "free from=grep tree=r,R,recursive,dereference-recursive", "-abcEFGhHiIlLnoPqrRsTuUvVwxyzZ -# -A= -B= -C= -D= -d= -e= -f< -m= --extended-regexp --fixed-strings --basic-regexp --perl-regexp --regexp= --file< --ignore-case --no-ignore-case --word-regexp --line-regexp --null-data --no-messages --invert-match --max-count= --byte-offset --line-number --line-buffered --with-filename --no-filename --label= --only-matching --quiet --silent --binary-files= --text --directories= --devices= --recursive --dereference-recursive --include= --exclude= --exclude-from< --exclude-dir= --files-without-match --files-with-matches --count --initial-tab --null --before-context= --after-context= --context= --color? --colour? --binary --version --help"},
 	{"cut", Read, "free", "-snz -b= -c= -d= -f= --bytes= --characters= --delimiter= --fields= --only-delimited --output-delimiter= --complement --zero-terminated"},
 	{"paste", Read, "free", "-sz -d= --delimiters= --serial --zero-terminated"},
@@ -45,20 +47,20 @@ var rows = []row{
 	{"diff", Read, "free tree=r,recursive", "-abBcdeEiHnNpqrstTuvwyZ -# -C= -F= -I= -L= -S= -U= -W= -x= -X< --normal --brief --report-identical-files --context? --unified? --ed --rcs --side-by-side --width= --left-column --suppress-common-lines --show-c-function --show-function-line= --label= --expand-tabs --initial-tab --tabsize= --suppress-blank-empty --recursive --no-dereference --new-file --unidirectional-new-file --ignore-file-name-case --no-ignore-file-name-case --exclude= --exclude-from< --starting-file= --from-file< --to-file< --ignore-case --ignore-tab-expansion --ignore-trailing-space --ignore-space-change --ignore-all-space --ignore-blank-lines --ignore-matching-lines= --text --strip-trailing-cr --ifdef= --minimal --horizon-lines= --speed-large-files --color? --palette= --version --help"},
 	{"diff3", Read, "", "-aAeETxXim3 -L= --show-all --text --merge --easy-only --label= --show-overlap"},
 	{"stat", Read, "free", "-fLt -c= --dereference --file-system --format= --printf= --terse --cached= --version --help"},
-	{"du", List, "free here tree=*", "-0abcDhHklLmPsSx -B= -d= -t= -X< --all --apparent-size --block-size= --bytes --total --dereference-args --max-depth= --human-readable --inodes --si --summarize --separate-dirs --threshold= --time? --time-style= --one-file-system --exclude= --exclude-from< --count-links --null --no-dereference --files0-from<"},
+	{"du", List, "free here tree=* other=files0-from", "-0abcDhHklLmPsSx -B= -d= -t= -X< --all --apparent-size --block-size= --bytes --total --dereference-args --max-depth= --human-readable --inodes --si --summarize --separate-dirs --threshold= --time? --time-style= --one-file-system --exclude= --exclude-from< --count-links --null --no-dereference --files0-from<"},
 	{"df", List, "free", "-ahHiklmPTv -B= -t= -x= --all --block-size= --human-readable --si --inodes --local --portability --print-type --type= --exclude-type= --total --output? --no-sync"},
 	{"basename", Neutral, "free from=none", "-az -s= --multiple --suffix= --zero"},
 	{"dirname", Neutral, "free from=none", "-z --zero"},
 	{"realpath", Read, "free", "-eELmPqsz --canonicalize-existing --canonicalize-missing --logical --physical --quiet --relative-to= --relative-base= --strip --no-symlinks --zero"},
 	{"readlink", Read, "free", "-efmnqsvz --canonicalize --canonicalize-existing --canonicalize-missing --no-newline --quiet --silent --verbose --zero"},
 	{"file", Read, "", "exact -bBcdhiIkLNnrsv0 -F= -P= -e= --brief --mime --mime-type --mime-encoding --dereference --no-dereference --extension --keep-going --separator= --print0 --raw --special-files --version --help"},
-	{"md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum", Read, "free", "-bctwzrs -l= -a= --binary --check --tag --text --zero --ignore-missing --quiet --status --strict --warn --length= --algorithm= --raw --base64 --untagged --debug"},
+	{"md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum shasum", Read, "free other=c,check", "-bctwzrs -l= -a= --binary --check --tag --text --zero --ignore-missing --quiet --status --strict --warn --length= --algorithm= --raw --base64 --untagged --debug"},
 	{"od", Read, "free", "-abcdfhiloxsv -A= -j= -N= -S= -t= -w? --address-radix= --skip-bytes= --read-bytes= --strings? --format= --output-duplicates --width? --endian="},
 	{"hexdump hd", Read, "free", "-bcCdovx -e= -f< -n= -s= --canonical --length= --skip= --no-squeezing"},
 	{"strings", Read, "free", "-afowW -# -n= -t= -e= -d --all --print-file-name --bytes= --radix= --encoding= --include-all-whitespace"},
 	{"base64 base32 basenc", Read, "free", "-di -w= --decode --ignore-garbage --wrap= --base64 --base64url --base32 --base32hex --base16 --z85"},
 	{"uniq", Read, "most=1", "exact -cdDiuz -f= -s= -w= --count --repeated --all-repeated? --skip-fields= --group? --ignore-case --skip-chars= --unique --zero-terminated --check-chars="},
-	{"sort", Read, "", "exact -bcCdfghiMmnrRsuVz -k= -t= -S= --ignore-leading-blanks --dictionary-order --ignore-case --general-numeric-sort --ignore-nonprinting --month-sort --human-numeric-sort --numeric-sort --random-sort --reverse --sort= --version-sort --check? --debug --key= --merge --stable --buffer-size= --field-separator= --unique --zero-terminated --parallel= --batch-size= --files0-from< --random-source<"},
+	{"sort", Read, "other=files0-from", "exact -bcCdfghiMmnrRsuVz -k= -t= -S= --ignore-leading-blanks --dictionary-order --ignore-case --general-numeric-sort --ignore-nonprinting --month-sort --human-numeric-sort --numeric-sort --random-sort --reverse --sort= --version-sort --check? --debug --key= --merge --stable --buffer-size= --field-separator= --unique --zero-terminated --parallel= --batch-size= --files0-from< --random-source<"},
 	{"shuf", Read, "", "exact -erz -i= -n= --echo --input-range= --head-count= --repeat --zero-terminated --random-source<"},
 	{"tsort", Read, "free", ""},
 	{"seq", Neutral, "free from=none", "-w -s= -f= -# --separator= --equal-width --format="},
@@ -68,7 +70,8 @@ var rows = []row{
 	{"tree", List, "here tree=*", "-adfghilnpqrstuvxACDFJNQSUX -L! -P! -I! --noreport --dirsfirst --filesfirst --du --si --prune --charset? --filelimit? --gitignore --ignore-case --matchdirs --inodes --device --sort? --timefmt? --metafirst --fromfile --info"},
 	{"date", Neutral, "from=none most=1", "exact -uR -d= -I? -r< --reference< --date= --utc --universal --iso-8601? --rfc-3339= --rfc-email --debug"},
 	{"cal ncal", Neutral, "free from=none", "-13jmsywhMNb -A= -B= -n= -d="},
-	{"uname arch nproc whoami logname groups id tty users uptime", Neutral, "free from=none", "-asnrvmpiogGuzZ --all --kernel-name --kernel-release --machine --nodename --operating-system --processor --group --groups --name --real --user --zero --silent --quiet --ignore= --pretty --since --hardware-platform --kernel-version"},
+	{"uname arch nproc whoami logname groups id tty", Neutral, "free from=none", "-asnrvmpiogGuzZ --all --kernel-name --kernel-release --machine --nodename --operating-system --processor --group --groups --name --real --user --zero --silent --quiet --ignore= --pretty --since --hardware-platform --kernel-version"},
+	{"users uptime", Read, "free", "-ps --pretty --since"},
 	{"hostname", Neutral, "from=none most=none", "-s"},
 	{"printenv", Neutral, "free from=none", "-0 --null"},
 	{"free", Neutral, "free from=none", "-bkmghlwtv --bytes --kibi --mebi --gibi --human --total --wide --lohi"},
@@ -76,7 +79,7 @@ var rows = []row{
 	{"getconf", Neutral, "from=none", "-a"},
 	{"locale", Neutral, "free from=none", "-ackm --all-locales --charmaps --category-name --keyword-name"},
 	{"iconv", Read, "", "exact -cls -f= -t= --from-code= --to-code= --list --silent"},
-	{"jq", Read, "free from=1", "-cnrRjaSCMsebhV -f< --arg@ --argjson@ --slurpfile% --rawfile% -L= --compact-output --null-input --raw-input --raw-output --join-output --ascii-output --sort-keys --color-output --monochrome-output --slurp --exit-status --tab --indent= --from-file< --seq --stream --unbuffered --raw-output0 --binary --argfile@ --stream-errors --build-configuration --args --jsonargs --help --version"},
+	{"jq", Read, "free from=1 whole=f,from-file other=f,from-file", "-cnrRjaSCMsebhV -f< --arg@ --argjson@ --slurpfile% --rawfile% -L= --compact-output --null-input --raw-input --raw-output --join-output --ascii-output --sort-keys --color-output --monochrome-output --slurp --exit-status --tab --indent= --from-file< --seq --stream --unbuffered --raw-output0 --binary --argfile% --stream-errors --build-configuration --args --jsonargs --help --version"},
 	{"bc", Read, "free", "-lqsw --mathlib --quiet --standard"},
 	{"which", List, "free from=none", "-as --all"},
 	{"whereis", List, "from=none", "-bmsul"},
@@ -90,7 +93,7 @@ var rows = []row{
 	{"nm", Read, "", "-aABCDgnoprSsuv --demangle? --dynamic --defined-only --extern-only --numeric-sort --print-size --size-sort --undefined-only --no-sort --reverse-sort"},
 	{"size", Read, "", "-ABdoxt --format= --radix= --totals --common"},
 	{"readelf", Read, "", "-hlSseWVdrnA --file-header --program-headers --segments --section-headers --sections --headers --syms --symbols --dyn-syms --dynamic --relocs --notes --version-info --wide"},
-	{"c++filt", Neutral, "free from=none", "-_npi"},
+	{"c++filt", Neutral, "from=none", "-_npi"},
 	{"objdump", Read, "", "-aCdDefghHprRstTwxz -j= -m= -M= --all-headers --archive-headers --demangle? --disassemble? --disassemble-all --disassembler-options= --dynamic-reloc --dynamic-syms --file-headers --full-contents --headers --no-addresses --no-show-raw-insn --private-headers --reloc --section= --section-headers --show-raw-insn --start-address= --stop-address= --syms --wide"},
 	{"sdiff", Read, "", "-abBdEHilstW -w= --ignore-case --ignore-tab-expansion --ignore-space-change --ignore-all-space --ignore-blank-lines --left-column --minimal --strip-trailing-cr --suppress-common-lines --text --width="},
 	{"zgrep zegrep zfgrep", Search, "free from=grep", "-abcEFGHhiLlnoqsvwxz -A= -B= -C= -e= -m="},
@@ -98,9 +101,9 @@ var rows = []row{
 	{"bat batcat", Read, "", "-AfhnpPuV -H= -l= -m= -r= --binary= --color= --decorations= --diff --diff-context= --file-name= --force-colorization --highlight-line= --ignored-suffix= --italic-text= --language= --line-range= --list-languages --list-themes --map-syntax= --nonprintable-notation= --no-config --no-custom-assets --number --paging= --plain --show-all --squeeze-blank --strip-ansi= --style= --tabs= --terminal-width= --theme= --unbuffered --version --wrap="},
 	{"eza exa", List, "here tree=R,T,recurse,tree", "-1aAbBdDfFgGhHiIlMmnOoRrSTuUxXZ -I= -L= -s= -t= -w= --absolute? --accessed --all --almost-all --across --binary --blocksize --bytes --changed --classify? --color= --colour= --color-scale? --colour-scale? --context --created --dereference --extended --flags --follow-symlinks --git --git-ignore --git-repos --git-repos-no-status --grid --group --group-directories-first --group-directories-last --header --hyperlink --icons? --ignore-glob= --inode --level= --links --list-dirs --long --modified --mounts --no-filesize --no-git --no-icons --no-permissions --no-quotes --no-time --no-user --numeric --octal-permissions --oneline --only-dirs --only-files --recurse --reverse --show-symlinks --no-symlinks --smart-group --sort= --stdin --time= --time-style= --total-size --tree --version --width="},
 	{"lsd", List, "here tree=R,recursive,tree", "-1aAdFghilLrRsStUvX -I= --all --almost-all --blocks= --classic --classify --color= --date= --depth= --dereference --directory-only --extensionsort --git --gitsort --group-dirs= --group-directories-first --header --human-readable --hyperlink= --icon= --icon-theme= --ignore-glob= --inode --literal --long --no-sort --no-symlink --oneline --permission= --recursive --reverse --size= --sizesort --sort= --timesort --total-size --tree --truncate-owner-after= --version --versionsort"},
-	{"yq", Read, "from=1", "-0CcehjMNnPrVyY -I= -o= -p= --colors --exit-status --help --indent= --input-format= --no-colors --no-doc --null-input --output-format= --prettyPrint --raw-output --tojson --unwrapScalar? --version --xml-attribute-prefix= --yaml-output"},
+	{"yq", Read, "", "-0CcehjMNnPrVyY -I= -o= -p= --colors --exit-status --help --indent= --input-format= --no-colors --no-doc --null-input --output-format= --prettyPrint --raw-output --tojson --unwrapScalar? --version --xml-attribute-prefix= --yaml-output"},
 	{"xmllint", Read, "", "--format --html --noout --nonet --nowarning --pretty= --recover --version --xpath="},
-	{"shellcheck", Read, "", "-aVx -C? -e= -f= -i= -o= -P= -s= -S= -W= --check-sourced --color? --exclude= --external-sources --format= --include= --list-optional --norc --enable= --source-path= --shell= --severity= --version --wiki-link-count= --help"},
+	{"shellcheck", Read, "other=a,x,check-sourced,external-sources", "-aVx -C? -e= -f= -i= -o= -P= -s= -S= -W= --check-sourced --color? --exclude= --external-sources --format= --include= --list-optional --norc --enable= --source-path= --shell= --severity= --version --wiki-link-count= --help"},
 	{"gofmt", Read, "", "-dels"},
 	{"namei", List, "free", "-lmnovx --long --modes --nosymlinks --owners --vertical --mountpoints"},
 	{"lsattr", List, "free here", "-adlpRvV"},
@@ -134,7 +137,8 @@ var rows = []row{
 	{"lsns", Inspect, "from=none", "-Jlnru -o= -p= -t= --json --list --noheadings --notruncate --output= --raw --task= --type="},
 	{"ipcs", Inspect, "from=none most=none", "-abclmpqstu -i= --all --bytes --creator --human --id= --limits --pid --queues --semaphores --shmems --summary --time"},
 	{"w", Inspect, "from=none", "-fhiops --from --ip-addr --no-header --old-style --short"},
-	{"who last lastlog", Neutral, "from=none", "-abdHilmqrstTuw -n= --all --boot --count --dead --heading --login --lookup --mesg --message --process --runlevel --short --time --users --writable"},
+	{"who", Read, "", "-abdHlmpqrstTuw --all --boot --count --dead --heading --login --mesg --message --process --runlevel --short --time --users --writable"},
+	{"last lastlog", Neutral, "from=none", "-abHilmqrstTuw -n= --all"},
 	{"vmstat", Neutral, "from=none", "-adfmnstwy -p= -S= --active --disk --forks --one-header --slabs --stats --timestamp --unit= --wide"},
 	{"iostat", Neutral, "from=none", "-cdhkmNstxyz -j= -o= -p?"},
 	{"wait", Neutral, "from=none", "-n"},
@@ -193,6 +197,10 @@ var commands = sync.OnceValue(func() map[string]*command {
 				c.free = true
 			case name == "here":
 				c.here = true
+			case name == "whole":
+				c.whole = strings.Split(value, ",")
+			case name == "other":
+				c.other = strings.Split(value, ",")
 			case name == "tree":
 				c.tree = strings.ReplaceAll(value, ",", " ")
 			case opt == "from=none":
@@ -210,6 +218,9 @@ var commands = sync.OnceValue(func() map[string]*command {
 		for name := range strings.FieldsSeq(r.names) {
 			table[name] = c
 		}
+	}
+	for name, words := range loads {
+		table[name].loads = words
 	}
 	for names, check := range checks {
 		for name := range strings.FieldsSeq(names) {
@@ -247,7 +258,32 @@ var checks = map[string]func(a *args) string{
 		}
 		return ""
 	},
+	"ag": func(a *args) string {
+		// What is no number it takes for its pattern, or for another flag.
+		for _, lines := range a.all("A", "B", "C", "after", "before", "context") {
+			if !lines.Known || lines.Value != "" && !isInteger(lines.Value) {
+				return "a number of lines that is none may be a flag"
+			}
+		}
+		return ""
+	},
+	"nm size readelf objdump strings c++filt": func(a *args) string {
+		for _, op := range a.operands {
+			if strings.HasPrefix(op.Value, "@") {
+				return "an operand with @ is a file of more flags"
+			}
+		}
+		for _, f := range a.flags {
+			if f.next && (!f.value.operand() || strings.HasPrefix(f.value.Value, "@")) {
+				return "the value of a flag may be a file of more flags"
+			}
+		}
+		return ""
+	},
 	"gzip gunzip bzip2 bunzip2 xz unxz": packs,
+	"ss":                                ssHosts,
+	"lsof":                              lsofHosts,
+	"fuser":                             fuserHosts,
 	"bat batcat": func(a *args) string {
 		for _, paging := range a.all("paging") {
 			if paging.Value != "never" || !paging.Known {
@@ -295,6 +331,9 @@ var checks = map[string]func(a *args) string{
 		return ""
 	},
 }
+
+// loads are commands whose program may name files, and the words by which it does.
+var loads = map[string][]string{"jq": {"import", "include"}, "yq": {"load"}}
 
 // packs is for commands that replace files, but with flags that send them to the
 // output, or only look.

@@ -34,7 +34,7 @@ func TestLookalikesAreNotCalledReadOnly(t *testing.T) {
 
 func TestWhatLooksAtProcessesOnly(t *testing.T) {
 	for _, src := range []string{
-		"ps", "ps aux", "ps -ef | grep x", "ps aux | grep \"$x\" | head", "pgrep -fl x", "pidof bash", "pstree -p", "ss -tlnp", "ss -tlnp 'sport = :80'", "lsof -i :8080", "lsof -nP -iTCP -sTCP:LISTEN", "netstat -tulpn",
+		"ps", "ps aux", "ps -ef | grep x", "ps aux | grep \"$x\" | head", "pgrep -fl x", "pidof bash", "pstree -p", "ss -tlnp", "ss -tlnp 'sport = :80'", "ss -tn state established dst 192.0.2.1:443", "ss -tn '( dport = :https or sport = :22 ) and dst [2001:db8::1]'", "ss -tn 'src 10.0.0.0/8'", "lsof -i :8080", "lsof -i TCP@192.0.2.1:443", "lsof -i6@'[::1]:80'", "lsof f", "fuser -n tcp 80", "fuser 80/tcp", "lsof -nP -iTCP -sTCP:LISTEN", "netstat -tulpn",
 		"top -b -n 1", "top -bn1 | head -20", "w", "fuser -v f", "pmap -x 1", "lsns", "ipcs -a", "ps aux; ls", "timeout 5 ps", "LC_ALL=C ps", "ps -p 1 -o pid,comm 2>/dev/null", "if pgrep x; then echo up; fi",
 	} {
 		s := bash.Parse(src, inWorkspace)
