@@ -71,7 +71,7 @@ func TestAdoptedScriptIsTheScript(t *testing.T) {
 		files := genWorkspace().Draw(rt, "workspace")
 		before := genScript(0, 6).Draw(rt, "before")
 		if rapid.IntRange(0, 3).Draw(rt, "links") == 0 {
-			before += "\nmkdir -p d; echo one > a; ln -f a b; ln -f a d/a; echo one > ~/a; ln -f ~/a ~/b"
+			before += "\nrm -rf a d ~/a; mkdir d; echo one > a; ln -f a b; ln -f a d/a; echo one > ~/a; ln -f ~/a ~/b"
 		}
 		script := genScript(1, 8).Draw(rt, "script")
 		t := &inner{TB: t, rt: rt}
