@@ -30,9 +30,8 @@ type adopted struct {
 }
 
 func newAdopted(index int, effects *LayerEffects) *adopted {
-	items, _ := effects.Set.Items()
 	l := &adopted{
-		LayerEffects: effects, index: index, items: items,
+		LayerEffects: effects, index: index, items: effects.Set.Items(),
 		above: make(map[string]bool), into: make(map[string]bool), staged: make(map[*changeset.Item]int),
 		stage: changeset.TempPrefix + strings.ToLower(rand.Text()),
 	}

@@ -120,7 +120,10 @@ func grow(root string, program []byte, xattr string) {
 		case 2:
 			at = root
 		case 3:
-			os.WriteFile(path, program, 0o644)
+			if f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, 0o644); err == nil { // not waiting at a FIFO
+				f.Write(program)
+				f.Close()
+			}
 		case 4:
 			os.Symlink(fuzzNames[int(op)%len(fuzzNames)], path)
 		case 5:
@@ -165,7 +168,7 @@ func FuzzRead(f *testing.F) {
 		grow(upper, above, xattr)
 		s, err := Read(t.Context(), Layers{
 			Upper: openDir(t, upper), Lower: View{UserXattr: !asRoot(), Layers: []Layer{{Dir: openDir(t, base)}}},
-		}, Options{})
+		}, Options{Items: &Seen{}})
 		if err != nil {
 			return // refused as a whole
 		}
@@ -188,6 +191,21 @@ func FuzzRead(f *testing.F) {
 			}
 			if (c.Kind == Modified || c.Kind == Mode) && inBase != nil {
 				t.Errorf("%q is %s and was not there", c.Path, c.Kind)
+			}
+		}
+		told := make(map[string]bool)
+		for i, item := range s.Items() {
+			_, inBase := os.Lstat(filepath.Join(base, item.Path))
+			_, inUpper := os.Lstat(filepath.Join(upper, item.Path))
+			if told[item.Path] || (i == 0) != (item.Path == ".") || !beneath.Valid(item.Path) && item.Refused == "" {
+				t.Errorf("item %d is %q", i, item.Path)
+			}
+			told[item.Path] = true
+			if item.Type != "" && inUpper != nil || item.Old != nil && inBase != nil {
+				t.Errorf("%q is %q, was %v; %v, %v", item.Path, item.Type, item.Old, inUpper, inBase)
+			}
+			if item.Link != "" && !told[item.Link] {
+				t.Errorf("%q is a name of %q, which comes later", item.Path, item.Link)
 			}
 		}
 	})
