@@ -151,7 +151,11 @@ func (p *preview) effectFree(home string) bool {
 			}
 		}
 		// A file that was given another time, and nothing else, is no change.
-		for _, i := range l.Set.Items() {
+		items, incomplete := l.Set.Items()
+		if incomplete != "" {
+			return false
+		}
+		for _, i := range items {
 			if i.Type == changeset.File && i.Changed() && !free(i.Path) {
 				return false
 			}
@@ -165,13 +169,24 @@ func (c *call) seen(ctx context.Context) *preview {
 	if c.preview == nil {
 		return nil
 	}
-	select {
-	case <-c.preview.done:
-		return c.preview
-	case <-ctx.Done():
-		return nil
+	slow := time.NewTimer(sayAfter)
+	defer slow.Stop()
+	for {
+		select {
+		case <-c.preview.done:
+			return c.preview
+		case <-ctx.Done():
+			return nil
+		case <-slow.C:
+			if c.context.UI.Status != nil {
+				c.context.UI.Status("runs in a copy of the session first: " + c.Title)
+			}
+		}
 	}
 }
+
+// sayAfter is how long a preview is waited for before that is said.
+const sayAfter = time.Second
 
 // endPreview throws the preview away.
 func (c *call) endPreview() {

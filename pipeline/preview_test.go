@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/sandbox"
@@ -225,6 +226,23 @@ func TestPreviewIsNotWaitedFor(t *testing.T) {
 	if o := p.Run(ctx, use(writes)); o.Err == nil || f.closed != place.forks {
 		t.Errorf("%q, %v", o.Text(), o.Err)
 	}
+}
+
+// A preview that takes long is waited for, and that is said.
+func TestSlowPreviewIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeThrowaway{hangs: true}
+		p, _, prompter := previewing(t, permission.Default, f, true)
+		var said []string
+		p.Context.UI.Status = func(text string) { said = append(said, text) }
+		o := p.Run(t.Context(), use(writes))
+		if !slices.Equal(said, []string{"runs in a copy of the session first: Poke a"}) {
+			t.Errorf("%q", said)
+		}
+		if o.Text() != "poked a" || len(prompter.asked) != 1 || o.Duration < previewTime {
+			t.Errorf("%q after %v, asked %d times, %v", o.Text(), o.Duration, len(prompter.asked), o.Err)
+		}
+	})
 }
 
 type askFunc func(context.Context, *permission.Prompt) (permission.Answer, error)

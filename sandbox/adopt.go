@@ -36,13 +36,17 @@ func (e *Effects) Adoptable() error {
 	n := 0
 	for i := range e.Layers {
 		l := &e.Layers[i]
+		items, incomplete := l.Set.Items()
+		if incomplete != "" {
+			return fmt.Errorf("the result %w: in %s %s", ErrInexact, changeset.Printable(l.Dir), incomplete)
+		}
 		into := make(map[string]bool) // directories in which names change
-		for _, item := range l.Set.Items() {
+		for _, item := range items {
 			if item.Changed() && item.Path != "." {
 				into[filepath.Dir(item.Path)] = true
 			}
 		}
-		for _, item := range l.Set.Items() {
+		for _, item := range items {
 			reason := e.inexact(l, item, into[item.Path])
 			if reason == "" {
 				continue
@@ -72,7 +76,7 @@ func (e *Effects) inexact(l *LayerEffects, i *changeset.Item, names bool) string
 	}
 	path := inLayer(l, i)
 	for _, readOnly := range e.of.root().names.readOnly {
-		if within(path, readOnly) || within(readOnly, path) && (i.Old == nil || !i.Old.Loose) {
+		if within(path, readOnly) || within(readOnly, path) && (i.Type != changeset.Dir || i.Replaced) {
 			return "it is read-only in the session"
 		}
 	}
@@ -150,8 +154,8 @@ func (a *adopter) run(ctx context.Context) error {
 	for _, l := range a.layers {
 		a.stage(ctx, l)
 	}
-	if a.err == nil {
-		a.err = ctx.Err()
+	if err := ctx.Err(); err != nil && a.err == nil {
+		a.err = a.halfWay(err)
 	}
 	// From here on it is not given up, so that no half is left.
 	ctx = context.WithoutCancel(ctx)

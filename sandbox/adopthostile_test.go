@@ -191,18 +191,41 @@ func TestHalfWay(t *testing.T) {
 	}
 }
 
+// An adoption that is given up leaves nothing, whenever that is.
 func TestCancelledAdoptionWritesNothing(t *testing.T) {
-	s := sallytest.Session(t, sandbox.Settings{}, sandbox.Limits{})
-	e := inFork(t, s, `echo x > a`)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Adopt(ctx, e); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	s := sallytest.Session(t, sandbox.Settings{Workspace: tree(t, map[string]string{"a": "text\n"})}, sandbox.Limits{})
+	e := inFork(t, s, `head -c 9000000 /dev/zero | tr '\0' x > large; for i in {1..3000}; do echo > $i; done; rm a`)
+	before := snapshot(t, s, false)
+	for n := 0; ; n += 1 + n/3 {
+		ctx := &givenUp{Context: t.Context(), after: n}
+		_, err := s.Adopt(ctx, e)
+		if err == nil {
+			t.Logf("it goes on to the end when it is given up at %d", n)
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, snapshot(t, s, false)); diff != "" {
+			t.Fatalf("given up at %d\n%s", n, diff)
+		}
 	}
-	if got := sh(t, s, `ls -A`); got != "" {
+	if got := sh(t, s, `ls -A | wc -l`); got != "3001" {
 		t.Errorf("%q", got)
 	}
-	adopt(t, s, e)
+}
+
+// givenUp is a context that ends when its end was asked for so many times.
+type givenUp struct {
+	context.Context
+	after int
+}
+
+func (g *givenUp) Err() error {
+	if g.after--; g.after < 0 {
+		return context.Canceled
+	}
+	return nil
 }
 
 // What was adopted leaves as what was done: the same bases are proved, and what the

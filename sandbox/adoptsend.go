@@ -24,8 +24,9 @@ type adopter struct {
 	layers []*adopted
 	did    *Adoption
 	err    error
-	began  bool // something was made, though it may not show
-	piece  []byte
+	began  bool   // something was made, though it may not show
+	piece  []byte // of a file
+	zeros  []byte // as long
 
 	req  adoption.Request
 	tags []string // for each step, the path that it makes show; or empty
@@ -70,9 +71,14 @@ func (a *adopter) add(ctx context.Context, step adoption.Step, data []byte, tag 
 	a.size += size
 }
 
-// flush has the guest do what was added.
+// flush has the guest do what was added. That is not cut short: it is bounded, and
+// then it is known how far it came.
 func (a *adopter) flush(ctx context.Context) {
 	if a.err != nil || len(a.req.Steps) == 0 {
+		return
+	}
+	if err := ctx.Err(); err != nil {
+		a.err = a.halfWay(err)
 		return
 	}
 	steps, tags := a.req.Steps, a.tags
@@ -108,7 +114,7 @@ func (a *adopter) call(ctx context.Context, req *adoption.Request) (resp adoptio
 	if err != nil {
 		return resp, err
 	}
-	got, err := a.box.client.Call(ctx, &wire.CallRequest{
+	got, err := a.box.client.Call(context.WithoutCancel(ctx), &wire.CallRequest{
 		Call: a.s.calls.Add(1), Name: adoption.Name, Input: input, Envelope: a.env,
 	}, nil)
 	if got == nil || got.Data == nil {

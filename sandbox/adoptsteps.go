@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -29,8 +30,9 @@ type adopted struct {
 }
 
 func newAdopted(index int, effects *LayerEffects) *adopted {
+	items, _ := effects.Set.Items()
 	l := &adopted{
-		LayerEffects: effects, index: index, items: effects.Set.Items(),
+		LayerEffects: effects, index: index, items: items,
 		above: make(map[string]bool), into: make(map[string]bool), staged: make(map[*changeset.Item]int),
 		stage: changeset.TempPrefix + strings.ToLower(rand.Text()),
 	}
@@ -158,11 +160,12 @@ func (a *adopter) content(ctx context.Context, l *adopted, i *changeset.Item) {
 	step.New = true
 	var held []byte // of step, which has not been sent
 	if a.piece == nil {
-		a.piece = make([]byte, adoptedPiece)
+		a.piece, a.zeros = make([]byte, adoptedPiece), make([]byte, adoptedPiece)
 	}
-	for at := int64(0); ; {
+	for {
+		at := r.SkipHole()
 		n, err := io.ReadFull(r, a.piece)
-		if piece := a.piece[:n]; slices.ContainsFunc(piece, func(b byte) bool { return b != 0 }) {
+		if piece := a.piece[:n]; !bytes.Equal(piece, a.zeros[:n]) {
 			if len(held) > 0 {
 				a.add(ctx, step, held, "")
 				step.New = false
@@ -170,7 +173,6 @@ func (a *adopter) content(ctx context.Context, l *adopted, i *changeset.Item) {
 			step.At, held = at, append(held[:0], piece...)
 			a.did.Bytes += int64(n)
 		}
-		at += int64(n)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			break
 		}

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"fmt"
 	"math"
+	"net/netip"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,18 +22,35 @@ import (
 type Attempt struct {
 	// Op is one of "write" (to what exists), "create", "truncate", "remove",
 	// "rename", "link", "symlink", "mkdir", "mknod", "chmod", "chown", "utime",
-	// "xattr", "connect" and "send"; or "suspected", where nothing watches and the
-	// program failed as if it had tried something.
+	// "xattr", "connect" and "send"; in a fork also "lookup" (of a name) and "read"
+	// (of a denied path); or "suspected", where nothing watches and the program
+	// failed as if it had tried something.
 	Op string
-	// Path is absolute and clean, with links in it not followed; "IP:port" for
-	// an address of the network; empty when it is not known. It may hold any byte
-	// but 0: see changeset.Printable.
+	// Path is absolute and clean, with links in it not followed; Host and Port in
+	// one for the network, "host:port", or the host alone when its name was looked
+	// up; empty when it is not known. It may hold any byte but 0: see
+	// changeset.Printable.
 	Path string
+	// Host is whom a program tried to reach: in a fork by the name that was looked
+	// up, otherwise by the IP address; empty when the attempt is none at the network,
+	// or the address is not known. Port is 0 when only a name was looked up.
+	Host string
+	Port uint16
 	// Program is the path of the program's executable; empty when it is not known.
 	Program string
 	// Opportunistic attempts are what programs do beside their work, and do
 	// without: caches, histories, git's index.
 	Opportunistic bool
+}
+
+// Network reports whether it is an attempt to reach another machine, or a port of
+// this one that nobody in the same box listens on.
+func (a *Attempt) Network() bool {
+	switch a.Op {
+	case "connect", "send", "lookup":
+		return !strings.HasPrefix(a.Path, "/") // else a Unix socket
+	}
+	return false
 }
 
 // OpSuspected is the operation of an attempt that nobody has seen.
@@ -83,9 +102,13 @@ func (b *box) unseen() string {
 // attempts are those that a guest has reported, which the wire has checked.
 func attempts(a *wire.Attempts) (list []Attempt, dropped int) {
 	for _, at := range a.GetAttempts() {
-		list = append(list, Attempt{
+		try := Attempt{
 			Op: opNames[at.Op], Path: string(at.Path), Program: string(at.Program), Opportunistic: at.Opportunistic,
-		})
+		}
+		if address, err := netip.ParseAddrPort(try.Path); err == nil {
+			try.Host, try.Port = address.Addr().String(), address.Port()
+		}
+		list = append(list, try)
 	}
 	return list, int(min(a.GetDropped(), math.MaxInt32))
 }

@@ -6,14 +6,46 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/sallyport/sallyport/internal/beneath"
 	"github.com/sallyport/sallyport/sandbox/changeset"
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
 
-// ForkOptions bound a fork.
-type ForkOptions struct{}
+// ForkOptions bound a fork. Zero is the default, a part of what the session may
+// use. A fork that reaches a limit ends: its call returns an error that wraps
+// [ErrLimit], and [Effects.Limits] names the limit; the session goes on.
+//
+// Where no cgroup can be had, rlimits hold memory and processes as they do in a
+// session, each process for itself and each user: then the default is the
+// session's.
+type ForkOptions struct {
+	// Time is how long the fork lives; less than 0 is no limit.
+	Time time.Duration
+	// Memory is that of all its processes, and of what is in its /dev/shm, in bytes.
+	Memory int64
+	// Pids is how many processes and threads it may have.
+	Pids int64
+	// Written is how much its layers may hold beyond those of the session, in bytes,
+	// and how long each of their files may be.
+	Written int64
+	// Files is how many files its layers may hold beyond those of the session.
+	Files int64
+}
+
+// What the limits of a fork are where none is given, and no more than the session's
+// anyway: the session's own processes must be left something.
+const (
+	DefaultForkTime    = 10 * time.Minute
+	DefaultForkPids    = 1024
+	DefaultForkWritten = 1 << 30
+	DefaultForkFiles   = 100_000
+)
+
+// ErrLimit is wrapped by the error of a call in a fork that has reached one of its
+// limits.
+var ErrLimit = errors.New("the fork has reached its limit")
 
 // Fork makes a throwaway copy of the session: a container of its own whose
 // layers begin with what the session has now. What happens in it stays in it;

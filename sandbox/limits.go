@@ -24,6 +24,11 @@ const (
 	LimitMemory Limit = "memory"
 	LimitCPUs   Limit = "processors"
 	LimitPids   Limit = "processes"
+
+	// Those that only a fork has.
+	LimitTime    Limit = "time"
+	LimitWritten Limit = "bytes written"
+	LimitFiles   Limit = "files"
 )
 
 // given lists the limits that were asked for and that a driver holds.

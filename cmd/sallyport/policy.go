@@ -143,6 +143,9 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	l.say()
 	l.sayHidden(&o, s.Stored().Stored)
 	r.pipeline.NoPreview, r.pipeline.NoPrecompute = c.Bool("no-preview"), c.Bool("no-precompute")
+	if canAsk() {
+		r.pipeline.Context.UI.Status = func(text string) { complain(shown(text)) }
+	}
 	r.pipeline.Save, r.pipeline.Locked = l.save, l.RulesLocked != ""
 	if c.Bool("save") {
 		r.pipeline.SaveSession = permission.FromLocal

@@ -7,8 +7,6 @@
 package effects
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sallyport/sallyport/sandbox"
@@ -113,15 +111,13 @@ func (p *Preview) SetEffects(e *sandbox.Effects) {
 func (p *Preview) SetAttempts(attempts []sandbox.Attempt, dropped int) {
 	p.Outside, p.Network, p.Dropped = []Attempt{}, []Dial{}, dropped
 	for _, a := range attempts {
-		if a.Op != "connect" && a.Op != "send" {
-			p.Outside = append(p.Outside, Attempt(a))
+		if !a.Network() {
+			p.Outside = append(p.Outside, Attempt{Op: a.Op, Path: a.Path, Program: a.Program, Opportunistic: a.Opportunistic})
 			continue
 		}
-		d := Dial{Host: a.Path, Op: a.Op, Program: a.Program}
-		if i := strings.LastIndexByte(a.Path, ':'); i >= 0 {
-			if port, err := strconv.ParseUint(a.Path[i+1:], 10, 16); err == nil {
-				d.Host, d.Port = strings.Trim(a.Path[:i], "[]"), int(port)
-			}
+		d := Dial{Host: a.Host, Port: int(a.Port), Op: a.Op, Program: a.Program}
+		if d.Host == "" {
+			d.Host = a.Path
 		}
 		p.Network = append(p.Network, d)
 	}

@@ -50,8 +50,10 @@ func (w *writer) write(s *Step) error {
 	if s.Attr == nil {
 		return nil
 	}
-	if err := unix.Ftruncate(fd, s.Attr.Size); err != nil {
-		return err
+	if s.Attr.Size != s.At+int64(s.Data) { // it ends in a hole
+		if err := unix.Ftruncate(fd, s.Attr.Size); err != nil {
+			return err
+		}
 	}
 	return s.Attr.give(fd)
 }

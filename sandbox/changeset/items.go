@@ -89,8 +89,26 @@ type Seen struct {
 	Quiet bool
 }
 
-// Items are all that the upper has, ordered by path, if Options.Items was given.
-func (s *Set) Items() []*Item { return s.items }
+// Items are all that the upper has, ordered by path, if Options.Items was given;
+// the first is its own directory. Incomplete says why there are not all of them;
+// empty if there are.
+func (s *Set) Items() (items []*Item, incomplete string) { return s.items, s.incomplete }
+
+// Bounds of what is kept as items. What is beyond is for running, not for making
+// again.
+const (
+	mostItems  = 300_000
+	mostXattrs = 128 << 10 // bytes of the extended attributes of one file
+	allXattrs  = 64 << 20  // and of all
+)
+
+func (r *reader) keep(i *Item) {
+	if len(r.set.items) == mostItems {
+		r.set.incomplete = fmt.Sprintf("more than %d paths have changed", mostItems)
+		return
+	}
+	r.set.items = append(r.set.items, i)
+}
 
 // Open opens the content of a file, as Change.Open does.
 func (i *Item) Open() (*Content, error) {
@@ -104,8 +122,23 @@ func (i *Item) Open() (*Content, error) {
 	return &Content{c}, nil
 }
 
-// A Content is that of a file, and what it is held to.
+// A Content is that of a file, and is held to what it was when the set was read.
 type Content struct{ *content }
+
+// SkipHole goes on to where there is something else than zeros, as far as it is
+// known, and returns where that is.
+func (c *Content) SkipHole() int64 {
+	if c.hash != nil {
+		return c.read // all of it has to be read
+	}
+	switch at, err := c.f.Seek(c.read, unix.SEEK_DATA); {
+	case errors.Is(err, unix.ENXIO):
+		c.read = c.stamp.Size
+	case err == nil:
+		c.read = min(at, c.stamp.Size)
+	}
+	return c.read
+}
 
 // proved reports whether what the layer has under a time of change is known to
 // have been there when the upper was first written.
@@ -156,7 +189,7 @@ func (r *reader) item(p *place, c *Change, base string, st *unix.Stat_t, e entry
 		}
 	}
 	r.absence(p, i)
-	r.set.items = append(r.set.items, i)
+	r.keep(i)
 	return nil
 }
 
@@ -177,7 +210,7 @@ func (r *reader) itemGone(p *place, c *Change, base string, e entry) error {
 		i.Overtaken = changedMeanwhile
 	}
 	r.absence(p, i)
-	r.set.items = append(r.set.items, i)
+	r.keep(i)
 	return nil
 }
 
@@ -190,7 +223,7 @@ func (r *reader) itemBelow(name string, e entry) error {
 	if err := r.old(i, e, false); err != nil {
 		return err
 	}
-	r.set.items = append(r.set.items, i)
+	r.keep(i)
 	return nil
 }
 
@@ -215,7 +248,7 @@ func (r *reader) itemRoot(e entry) error {
 	}
 	had, err := r.xattrs(r.view.Layers[0].Dir, ".", &Item{})
 	i.Old.Xattrs = slices.Equal(had, i.Xattrs)
-	r.set.items = append(r.set.items, i)
+	r.keep(i)
 	return err
 }
 
@@ -292,9 +325,6 @@ func (r *reader) unadoptable(p *place, c *Change, base string) (string, error) {
 	return r.opts.Refuse(c.Path), nil
 }
 
-// mostXattrs bounds the extended attributes of one file, in bytes.
-const mostXattrs = 128 << 10
-
 // xattrs reads the extended attributes that a program can have set. An item that
 // has others is refused.
 func (r *reader) xattrs(d *beneath.Dir, base string, i *Item) ([]Xattr, error) {
@@ -338,7 +368,9 @@ func (r *reader) xattrs(d *beneath.Dir, base string, i *Item) ([]Xattr, error) {
 		if err != nil {
 			return nil, err
 		}
-		if size += len(name) + len(value); size > mostXattrs {
+		size += len(name) + len(value)
+		r.xattrSize += len(name) + len(value)
+		if size > mostXattrs || r.xattrSize > allXattrs {
 			if i.Refused == "" {
 				i.Refused = "it has too many attributes"
 			}

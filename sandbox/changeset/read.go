@@ -50,8 +50,10 @@ type Set struct {
 	layers    Layers
 	bases     *Bases
 	unchanged []*Change // entries of the upper that are as in the view: Kind is empty
-	items     []*Item
-	now       Time // by the upper's clock, from before anything was read
+	now       Time      // by the upper's clock, from before anything was read
+
+	items      []*Item
+	incomplete string // why they are not all
 }
 
 // Read finds what the upper changes against the view below it. What it costs
@@ -130,6 +132,8 @@ type reader struct {
 	same    []*Change             // entries of the upper that are as in the view: Kind is empty
 	linked  map[uint64][]linkName // by inode: files of the upper that have several names
 	gone    []goneFile            // files of the view that are no more
+
+	xattrSize int // of all items
 }
 
 // A readDir is a directory of the upper to be read.

@@ -49,6 +49,7 @@ var benches = []bench{
 	{"tools", benchTools},
 	{"diff", benchDiff},
 	{"fork", benchFork},
+	{"fork", benchAdopt},
 	{"idle", benchIdle},
 	{"permission", benchPermission},
 }

@@ -97,7 +97,7 @@ var notInGuest = []string{
 }
 
 // What of this module may be in it.
-var inGuest = []string{"cmd/sallyport-guest", "sandbox/guest", "sandbox/inside", "sandbox/wire", "sandbox/native/starter", "seccomp/load", "internal/version"}
+var inGuest = []string{"cmd/sallyport-guest", "sandbox/adoption", "sandbox/guest", "sandbox/inside", "sandbox/wire", "sandbox/native/starter", "seccomp/load", "internal/version"}
 
 func TestGuestImports(t *testing.T) {
 	for _, path := range deps(t, "./cmd/sallyport-guest") {
