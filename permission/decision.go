@@ -156,7 +156,8 @@ type Prompt struct {
 type Section struct {
 	Title string `json:"title"`
 	Text  string `json:"text"`
-	// Diff says that the text is one: its lines begin with a blank, + or -.
+	// Diff says that the text is one: its lines begin with a blank, + or -, or are
+	// the headers of files and hunks.
 	Diff bool `json:"diff,omitempty"`
 }
 

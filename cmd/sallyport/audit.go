@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -149,6 +150,13 @@ func rowOf(name string, r, decision *audit.Record) row {
 			decided = d.Behavior + ": " + d.Reason
 		}
 	}
+	if r.Kind == audit.KindEvent && r.Tool != "" {
+		what += " " + r.Tool // an event of a call
+		if r.Input != nil {
+			what += " " + shortInput(r.Input)
+		}
+		result = append(result, fields(r.Detail)...)
+	}
 	switch x := r.Result; {
 	case x == nil && r.Kind == audit.KindDecision:
 		result = append(result, "no result: it runs, or its process died")
@@ -161,6 +169,9 @@ func rowOf(name string, r, decision *audit.Record) row {
 		result = append(result, fmt.Sprintf("exit %d", *x.Exit))
 	}
 	if x := r.Result; x != nil {
+		if x.Applied {
+			result = append(result, "taken from its preview")
+		}
 		result = append(result, x.Duration.Round(100*time.Microsecond).String())
 		if n := len(x.Paths) + x.More; n > 0 {
 			result = append(result, tools.Count(n, "change")+" in the session")
@@ -168,6 +179,26 @@ func rowOf(name string, r, decision *audit.Record) row {
 	}
 	return row{r.Time, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", r.Time.Local().Format("2006-01-02 15:04:05.000"), name,
 		changeset.Printable(what), changeset.Printable(decided), changeset.Printable(strings.Join(result, ", ")))}
+}
+
+// fields are what is said of an event in short, by name: texts, numbers that are not
+// 0, and how long lists are.
+func fields(detail map[string]any) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(detail)) {
+		switch x := detail[name].(type) {
+		case string, bool, float64, json.Number:
+			text := fmt.Sprint(x)
+			if ns, ok := x.(float64); ok && strings.HasSuffix(name, "_ns") {
+				text = time.Duration(ns).Round(100 * time.Microsecond).String()
+			}
+			if text != "0" && len(text) <= 100 && name != "change_set" {
+				list = append(list, strings.TrimSuffix(name, "_ns")+" "+text)
+			}
+		case []any:
+			list = append(list, fmt.Sprintf("%s %d", name, len(x)))
+		}
+	}
+	return list
 }
 
 // shortInput shows an input in a few words: what is run, or which file it is

@@ -214,6 +214,7 @@ type execRun struct {
 	tail    tail // of standard error, where a shell says what it did not find
 	unclean bool // something that was to be applied was not
 	running atomic.Bool
+	stopped atomic.Pointer[interruptError] // the signal that sallyport got; nil if none
 	signals chan unix.Signal // to the command while it is running
 }
 
@@ -262,6 +263,7 @@ func (r *execRun) handleInterrupts() (context.Context, func()) {
 			return
 		}
 		stopped := &interruptError{sig.(syscall.Signal)}
+		r.stopped.Store(stopped)
 		if r.running.Load() {
 			r.signals <- stopped.signal
 			time.AfterFunc(grace, func() { cancel(stopped) })

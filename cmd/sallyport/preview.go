@@ -199,7 +199,10 @@ func (r *previewRun) preview(ctx context.Context, s *pipeline.Session, args []st
 	}
 	defer p.Close()
 	code = r.report(s.Stored().Stored, args[0], p.Ended(), err)
-	if !p.Complete && code != exitTimeout {
+	if stopped := r.stopped.Load(); stopped != nil {
+		p.Complete, p.Why = false, "it was "+stopped.Error()
+		code = 128 + int(stopped.signal)
+	} else if !p.Complete && code != exitTimeout {
 		code = exitIncomplete
 	}
 	r.seen.Preview = p.Preview

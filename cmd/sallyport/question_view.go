@@ -211,16 +211,31 @@ func (q *question) section(s permission.Section) (lines []string) {
 	if s.Text == "" {
 		return lines
 	}
+	header := false // of a file, in a diff
 	for text := range strings.SplitSeq(strings.TrimSuffix(s.Text, "\n"), "\n") {
 		style := lipgloss.NewStyle()
-		if s.Diff && strings.HasPrefix(text, "+") {
-			style = safe
-		} else if s.Diff && strings.HasPrefix(text, "-") {
-			style = harmful
+		if s.Diff {
+			header = strings.HasPrefix(text, "diff ") || header && !strings.HasPrefix(text, "@@")
+			style = diffStyle(text, header)
 		}
 		lines = append(lines, q.wrap(style, bar, barMore, expanded(shown(text)))...)
 	}
 	return lines
+}
+
+// diffStyle is the colour of a line of a diff, as git's.
+func diffStyle(line string, header bool) lipgloss.Style {
+	switch {
+	case header:
+		return strong
+	case strings.HasPrefix(line, "+"):
+		return safe
+	case strings.HasPrefix(line, "-"):
+		return harmful
+	case strings.HasPrefix(line, "@@"):
+		return lipgloss.NewStyle().Foreground(lipgloss.Cyan)
+	}
+	return lipgloss.NewStyle()
 }
 
 // expanded is a line whose tabs are blanks.
