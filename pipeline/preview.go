@@ -151,11 +151,10 @@ func (p *preview) effectFree(home string) bool {
 			}
 		}
 		// A file that was given another time, and nothing else, is no change.
-		items, incomplete := l.Set.Items()
-		if incomplete != "" {
+		if l.Set.Incomplete() != "" {
 			return false
 		}
-		for _, i := range items {
+		for _, i := range l.Set.Items() {
 			if i.Type == changeset.File && i.Changed() && !free(i.Path) {
 				return false
 			}
