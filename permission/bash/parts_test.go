@@ -206,7 +206,7 @@ func TestPathsAreThoseOfTheDirectoryTheCommandRunsIn(t *testing.T) {
 		"jq 'import \"f\" as $f; $f' g":      {"read /workspace/g", "open"},
 		"jq \"$x\" f":                        {"read /workspace/f", "open"},
 		"yq f":                               {"read /workspace/f"},
-		"yq e 'load_str(\"f\")' g":           {"open"},
+		"yq e 'load_str(\"f\")' g":           {"read /workspace/e", "read /workspace/load_str(\"f\")", "read /workspace/g", "open"},
 		"git grep --no-index x":              {"read /workspace tree", "read /workspace/x tree"},
 		"git diff --no-index f g":            {"read /workspace/f tree", "read /workspace/g tree"},
 		"cat *.go":                           {"glob /workspace/*.go"},
