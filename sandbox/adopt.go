@@ -36,10 +36,10 @@ func (e *Effects) Adoptable() error {
 	n := 0
 	for i := range e.Layers {
 		l := &e.Layers[i]
-		if why := l.Set.Incomplete(); why != "" {
-			return fmt.Errorf("the result %w: in %s %s", ErrInexact, changeset.Printable(l.Dir), why)
+		items, incomplete := l.Set.Items()
+		if incomplete != "" {
+			return fmt.Errorf("the result %w: in %s %s", ErrInexact, changeset.Printable(l.Dir), incomplete)
 		}
-		items := l.Set.Items()
 		into := make(map[string]bool) // directories in which names change
 		for _, item := range items {
 			if item.Changed() && item.Path != "." {

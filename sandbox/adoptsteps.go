@@ -30,8 +30,9 @@ type adopted struct {
 }
 
 func newAdopted(index int, effects *LayerEffects) *adopted {
+	items, _ := effects.Set.Items() // they are all: see Adoptable
 	l := &adopted{
-		LayerEffects: effects, index: index, items: effects.Set.Items(),
+		LayerEffects: effects, index: index, items: items,
 		above: make(map[string]bool), into: make(map[string]bool), staged: make(map[*changeset.Item]int),
 		stage: changeset.TempPrefix + strings.ToLower(rand.Text()),
 	}

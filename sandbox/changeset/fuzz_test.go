@@ -194,7 +194,11 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		told := make(map[string]bool)
-		for i, item := range s.Items() {
+		items, incomplete := s.Items()
+		if incomplete != "" {
+			t.Error(incomplete)
+		}
+		for i, item := range items {
 			_, inBase := os.Lstat(filepath.Join(base, item.Path))
 			_, inUpper := os.Lstat(filepath.Join(upper, item.Path))
 			if told[item.Path] || (i == 0) != (item.Path == ".") || !beneath.Valid(item.Path) && item.Refused == "" {

@@ -90,11 +90,9 @@ type Seen struct {
 }
 
 // Items are what the upper has, ordered by path, if Options.Items was given; the
-// first is its own directory.
-func (s *Set) Items() []*Item { return s.items }
-
-// Incomplete says why Items are not all that the upper has; empty if they are.
-func (s *Set) Incomplete() string { return s.incomplete }
+// first is its own directory. Incomplete says why they are not all; empty if they
+// are.
+func (s *Set) Items() (items []*Item, incomplete string) { return s.items, s.incomplete }
 
 // Bounds of what is kept as items. What is beyond is for running, not for making
 // again.
