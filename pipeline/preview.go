@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sallyport/sallyport/permission"
@@ -114,12 +115,17 @@ func lacking(e *sandbox.Effects, background int, attempts []sandbox.Attempt) str
 	if background > 0 {
 		return fmt.Sprintf("it left %s running", tools.Count(background, "process"))
 	}
-	for _, a := range attempts {
-		if a.Op == "connect" || a.Op == "send" {
+	for _, a := range slices.Concat(attempts, e.Attempts) {
+		if a.Network() {
 			return "it tried to reach " + changeset.Printable(a.Path) + ", and has no network there"
 		}
 	}
-	if e.Unseen != "" {
+	switch {
+	case len(e.Limits) > 0:
+		return "it reached the limit on " + string(e.Limits[0])
+	case len(e.Left) > 0:
+		return fmt.Sprintf("it left %s running", tools.Count(len(e.Left), "process"))
+	case e.Unseen != "":
 		return "it is not known what it tried: " + e.Unseen
 	}
 	if err := e.Adoptable(); err != nil {

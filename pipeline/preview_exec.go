@@ -31,10 +31,12 @@ var errFlood = fmt.Errorf("output: %d MiB", effects.Flood>>20)
 // Preview runs a command in a throwaway copy of the session, on record. The error
 // is as of [Session.Exec]; what was seen comes with it where the command has run.
 func (s *Session) Preview(ctx context.Context, cmd sandbox.Command) (_ *Previewed, err error) {
-	fork, err := s.fork(ctx)
+	// The command's own time limit is the one that counts.
+	copied, err := s.Session.Fork(ctx, sandbox.ForkOptions{Time: -1})
 	if err != nil {
 		return nil, err
 	}
+	fork := &forked{copied}
 	p := &Previewed{cmd: cmd, of: s, preview: preview{throwaway: fork, box: &box{}}}
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -42,10 +44,11 @@ func (s *Session) Preview(ctx context.Context, cmd sandbox.Command) (_ *Previewe
 	stderr := effects.Capture{Then: cmd.Stderr, Flooded: stdout.Flooded}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	start := time.Now()
-	p.exit, err = fork.(*forked).Exec(running, cmd)
+	p.exit, err = fork.Exec(running, cmd)
 	p.took = time.Since(start)
 	flooded := errors.Is(context.Cause(running), errFlood) && ctx.Err() == nil
-	if err != nil && !flooded && !errors.Is(err, sandbox.ErrTime) {
+	full := errors.Is(err, sandbox.ErrLimit)
+	if err != nil && !flooded && !full && !errors.Is(err, sandbox.ErrTime) {
 		return nil, errors.Join(err, p.Close())
 	}
 	if p.exit != nil {
@@ -60,6 +63,8 @@ func (s *Session) Preview(ctx context.Context, cmd sandbox.Command) (_ *Previewe
 	case flooded:
 		limits, err = append(limits, errFlood.Error()), nil
 		p.partial = "it was ended: it printed too much"
+	case full:
+		p.partial, err = "it was ended: "+err.Error(), nil
 	case err != nil:
 		limits = append(limits, fmt.Sprintf("time: %v", cmd.Envelope.Time))
 		p.partial = fmt.Sprintf("it did not end within %v", cmd.Envelope.Time)
@@ -70,7 +75,7 @@ func (s *Session) Preview(ctx context.Context, cmd sandbox.Command) (_ *Previewe
 		p.partial = lacking(p.effects, p.box.background, p.box.attempts)
 	}
 	p.Preview = p.data()
-	p.Limits = limits
+	p.Limits = append(limits, p.Limits...)
 	p.Output = effects.Output{
 		Stdout: stdout.String(), Stdout64: stdout.NotText(), Stderr: stderr.String(), Stderr64: stderr.NotText(),
 		Cut: stdout.Cut || stderr.Cut,

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/permission"
@@ -14,12 +15,13 @@ import (
 // data is what was seen, as plain data. The preview is done.
 func (p *preview) data() *effects.Preview {
 	d := &effects.Preview{Time: p.took, Complete: p.partial == "", Why: p.partial, Limits: []string{}}
-	d.SetEffects(p.effects)
-	d.SetAttempts(nil, 0)
 	if p.box != nil {
 		d.SetAttempts(p.box.attempts, p.box.dropped)
 		d.Processes.Running = p.box.background
+	} else {
+		d.SetAttempts(nil, 0)
 	}
+	d.SetEffects(p.effects)
 	return d
 }
 
@@ -36,8 +38,9 @@ func (c *call) shownSections(ctx context.Context) []permission.Section {
 	if len(did) > 1 && input[0].Diff {
 		input = input[1:]
 	}
+	// A command is shown above what may be a long diff.
 	if len(input) > 0 && input[0].Title == "command" {
-		return append(input, did...)
+		return slices.Concat(did[:1], input, did[1:])
 	}
 	return append(did, input...)
 }

@@ -215,7 +215,7 @@ type execRun struct {
 	unclean bool // something that was to be applied was not
 	running atomic.Bool
 	stopped atomic.Pointer[interruptError] // the signal that sallyport got; nil if none
-	signals chan unix.Signal // to the command while it is running
+	signals chan unix.Signal               // to the command while it is running
 }
 
 // execResult is what exec --json prints.

@@ -292,6 +292,22 @@ func TestLongQuestionScrolls(t *testing.T) {
 }
 
 // What is known of each part stands below it, and the exact rule is shown.
+// A diff has git's colours, by what a line is and not by what it says.
+func TestQuestionShowsADiff(t *testing.T) {
+	q := newQuestion(&permission.Prompt{Tool: "Bash", Title: "x", Sections: []permission.Section{{Title: "diff", Diff: true, Text: "diff --git a/a b/a\n" +
+		"--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n same\n--- was a line\n+++ is a line\n-x\x1b[2J\n"}}}, "", false)
+	q.resize(80, 40)
+	body := strings.Join(q.body, "\n")
+	for _, want := range []string{
+		strong.Inline(true).Render("--- a/a"), strong.Inline(true).Render("+++ b/a"),
+		harmful.Inline(true).Render("--- was a line"), safe.Inline(true).Render("+++ is a line"), harmful.Inline(true).Render("-x^[[2J"),
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%q is not in %q", want, body)
+		}
+	}
+}
+
 func TestQuestionShowsTheTree(t *testing.T) {
 	q := newQuestion(&permission.Prompt{
 		Tool: "Bash", Title: "Bash make && touch a", Reason: "no rule allows it", Agents: []string{"reviewer", "lead"}, Rule: ownRule, CanSave: true,

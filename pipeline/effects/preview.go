@@ -85,12 +85,15 @@ type Dial struct {
 
 // Processes are what was started.
 type Processes struct {
-	Started int `json:"started,omitempty"` // 0 if it is not known
-	Running int `json:"running"`           // when the call had ended
+	Started  int      `json:"started,omitempty"` // that ended by themselves; 0 if it is not known
+	Programs []string `json:"programs,omitempty"`
+	Running  int      `json:"running"`        // when the call had ended
+	Left     []string `json:"left,omitempty"` // their command lines
 }
 
-// SetEffects says what was changed. Contents are read when they are shown, until
-// the effects are closed; nil is none.
+// SetEffects says what was changed and, where the fork has noticed that itself, what
+// was tried, what ran and which limits were reached. Contents are read when they are
+// shown, until the effects are closed; nil is none.
 func (p *Preview) SetEffects(e *sandbox.Effects) {
 	p.Changes = Changes{Workspace: []*changeset.Change{}}
 	if e == nil {
@@ -104,6 +107,17 @@ func (p *Preview) SetEffects(e *sandbox.Effects) {
 		} else {
 			p.Changes.Exposed = append(p.Changes.Exposed, Exposed{l.Dir, l.Set.Changes})
 		}
+	}
+	if len(e.Attempts)+e.AttemptsDropped > 0 {
+		p.SetAttempts(e.Attempts, e.AttemptsDropped)
+	}
+	p.Processes.Started, p.Processes.Programs = e.Started, e.Programs
+	p.Processes.Running = max(p.Processes.Running, len(e.Left))
+	for _, process := range e.Left {
+		p.Processes.Left = append(p.Processes.Left, process.Command)
+	}
+	for _, limit := range e.Limits {
+		p.Limits = append(p.Limits, string(limit))
 	}
 }
 

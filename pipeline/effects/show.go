@@ -42,6 +42,12 @@ func (v View) of(changes []*changeset.Change, lines int) changeset.DiffOptions {
 	}
 }
 
+// How much is shown of the processes that were left running.
+const (
+	leftShown = 5
+	leftLine  = 200 // of the command line of each, in bytes
+)
+
 // WriteSummary writes how the call ended, which paths it changed, what it tried
 // beyond its copy, and what is not known. Every line begins with a word of ours,
 // or with a blank.
@@ -75,6 +81,9 @@ func (p *Preview) WriteSummary(ctx context.Context, w io.Writer, v View) error {
 	}
 	if n := p.Processes.Running; n > 0 {
 		s.line(yellow, "left running: %s", tools.Count(n, "process"))
+		for _, command := range p.Processes.Left[:min(len(p.Processes.Left), leftShown)] {
+			s.line(yellow, "  %s", changeset.Printable(command[:min(len(command), leftLine)]))
+		}
 	}
 	for _, limit := range p.Limits {
 		s.line(yellow, "limit hit: %s", changeset.Printable(limit))

@@ -164,6 +164,15 @@ func TestApplyPaths(t *testing.T) {
 			d drwxr-xr-x
 			d/x -rw-r--r-- "x\n"
 			old -rw-r--r-- "p\n"`, ApplyOptions{Paths: []string{".git/hooks"}}},
+		{"exactly: not what is below, nor what is protected", `
+			applied a
+			refused .git/hooks: protected: it leaves only if it is named`, `
+			.git drwxr-xr-x
+			.git/config -rw-r--r-- "c\n"
+			a -rw-r--r-- "A\n"
+			d drwxr-xr-x
+			d/x -rw-r--r-- "x\n"
+			old -rw-r--r-- "p\n"`, ApplyOptions{Paths: []string{".git/hooks", "a", "d"}, Exact: true}},
 		{"named only by the root", `
 			refused .git/config: protected: it leaves only if it is named
 			refused .git/hooks: protected: it leaves only if it is named

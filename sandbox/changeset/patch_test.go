@@ -2,6 +2,7 @@ package changeset
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,6 +153,40 @@ func TestPatchIsOfTheChosenChanges(t *testing.T) {
 	}
 	if want := "refused: p cannot leave the session: fifo\n"; patch.String() != want {
 		t.Errorf("%q", &patch)
+	}
+}
+
+// What is shown is bounded, also of a directory that was removed; a patch is not.
+func TestWhatIsShownIsBounded(t *testing.T) {
+	l := newLab(t, newBox(t))
+	l.host(`mkdir d; for i in 1 2 3 4; do echo x > d/$i; done; seq 3 > b`)
+	l.mount()
+	l.session(`rm -r d; seq 100 > a; seq 4 > b; printf '%090d\n' 1 > c; seq 3 > e`)
+	set := l.read(Options{})
+	shown := func(o DiffOptions, write func(io.Writer, DiffOptions) error) string {
+		var b bytes.Buffer
+		if err := write(&b, o); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	patch := func(w io.Writer, o DiffOptions) error { return set.WritePatch(t.Context(), w, o) }
+	stat := func(w io.Writer, o DiffOptions) error { return set.WriteStat(t.Context(), w, o) }
+	for _, test := range []struct {
+		name, want string
+		o          DiffOptions
+		write      func(io.Writer, DiffOptions) error
+	}{
+		{"in the middle of a file", "+6\n[not shown: 94 more lines of a, 4 more paths]\n", DiffOptions{Terminal: true, MaxLines: 11}, patch},
+		{"in a directory", "-x\n[not shown: more of d, 1 more path]\n", DiffOptions{Terminal: true, MaxLines: 6, Changes: append(only(set, "d"), only(set, "e")...)}, patch},
+		{"a long line", "+" + strings.Repeat("0", 49) + " [41 more bytes]\n", DiffOptions{Terminal: true, MaxLine: 50, Changes: only(set, "c")}, patch},
+		{"in all", "Large files /dev/null and b/e differ (6 bytes, were 0)\n", DiffOptions{Terminal: true, MaxTotal: 95, Changes: append(only(set, "c"), only(set, "e")...)}, patch},
+		{"paths", " 5 paths changed, 3 of them not shown; of the others, 101 insertions(+), 0 deletions(-)\n", DiffOptions{Terminal: true, MaxLines: 2}, stat},
+		{"a patch", "+3\n", DiffOptions{MaxLines: 1, MaxLine: 1}, patch},
+	} {
+		if got := shown(test.o, test.write); !strings.HasSuffix(got, "\n"+test.want) {
+			t.Errorf("%s: %s", test.name, got)
+		}
 	}
 }
 
