@@ -157,10 +157,11 @@ func (p *preview) effectFree(home string) bool {
 			}
 		}
 		// A file that was given another time, and nothing else, is no change.
-		if l.Set.Incomplete() != "" {
+		items, incomplete := l.Set.Items()
+		if incomplete != "" {
 			return false
 		}
-		for _, i := range l.Set.Items() {
+		for _, i := range items {
 			if i.Type == changeset.File && i.Changed() && !free(i.Path) {
 				return false
 			}
