@@ -278,9 +278,20 @@ func (r *reader) old(i *Item, e entry, loose bool) error {
 	}
 	o.Moved = loose && !proved
 	if !proved && !loose {
-		i.Overtaken = "it was changed so shortly before that it is not known which version was seen"
+		r.unproved(i, "it was changed so shortly before that it is not known which version was seen")
 	}
 	return nil
+}
+
+// unproved notes why it is not known what the upper was written on. Where nothing
+// would ever prove it, no other try will.
+func (r *reader) unproved(i *Item, why string) {
+	switch {
+	case r.opts.Items.Since != Time{}:
+		i.Overtaken = why
+	case i.Refused == "":
+		i.Refused = "the time stamps of its file system do not prove what was seen"
+	}
 }
 
 // absence judges whether what the view does not have at a path, in a layer that
@@ -297,7 +308,7 @@ func (r *reader) absence(p *place, i *Item) {
 			continue
 		}
 		if st, err := p.low.dirs[k].Lstat("."); err != nil || !r.proved(layer, st.Ctim.Nano()) {
-			i.Overtaken = "the names in its directory were changed so shortly before that it is not known what was seen"
+			r.unproved(i, "the names in its directory were changed so shortly before that it is not known what was seen")
 			return
 		}
 	}
