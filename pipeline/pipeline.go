@@ -179,6 +179,8 @@ type place interface {
 	// [sandbox.ErrOvertaken] where what they were made on has changed; then nothing
 	// was done.
 	adopt(ctx context.Context, e *sandbox.Effects) error
+	// users reports whether the user's workspace has a path, relative to it.
+	users(path string) bool
 }
 
 // allTurns is how many calls may run beside each other.

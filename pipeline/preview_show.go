@@ -3,12 +3,14 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline/effects"
 	"github.com/sallyport/sallyport/sandbox/changeset"
+	"github.com/sallyport/sallyport/sandbox/inside"
 	"github.com/sallyport/sallyport/tools"
 )
 
@@ -23,6 +25,26 @@ func (p *preview) data() *effects.Preview {
 	}
 	d.SetEffects(p.effects)
 	return d
+}
+
+// forClassifier waits for the preview, as a classifier sees it.
+func (c *call) forClassifier(ctx context.Context) *Seen {
+	p := c.seen(ctx)
+	if p == nil || p.effects == nil {
+		return nil
+	}
+	s := &Seen{Preview: p.data(), Users: c.place.users}
+	for _, l := range p.effects.Layers {
+		if l.Name != "home" {
+			continue
+		}
+		for _, change := range l.Set.Changes {
+			if !inside.Opportunistic(filepath.Join(l.Dir, change.Path), c.context.Home) {
+				s.Home = append(s.Home, change.Path)
+			}
+		}
+	}
+	return s
 }
 
 // shownSections are what a prompt shows of a call: what it did in a copy of the session,

@@ -250,3 +250,24 @@ type askFunc func(context.Context, *permission.Prompt) (permission.Answer, error
 func (f askFunc) Ask(ctx context.Context, p *permission.Prompt) (permission.Answer, error) {
 	return f(ctx, p)
 }
+
+// In the mode auto a classifier denies what is hostile, until it has done so too often.
+func TestClassifierDenies(t *testing.T) {
+	p, _, prompter := previewing(t, permission.Auto, &fakeThrowaway{changed: []string{"workspace"}}, true)
+	f := &fakeClassifier{verdict: &Verdict{Behavior: permission.Deny, Reason: "hostile"}}
+	p.Classifier = f
+	p.Tools.All()[0].ClassifierInput = func(any) string { return "poke" }
+	for i := range manyDenials + 1 {
+		o := p.Run(t.Context(), use(writes))
+		if asked := i == manyDenials; asked != (len(prompter.asked) == 1) || asked == (o.Err != nil) || !asked && !strings.Contains(o.Text(), "hostile") {
+			t.Errorf("%d: %v, asked %d times", i, o.Err, len(prompter.asked))
+		}
+	}
+	// A rule that asks is not the classifier's to answer.
+	p, _, prompter = previewing(t, permission.Auto, &fakeThrowaway{}, true, "Poke")
+	p.Classifier = f
+	p.Tools.All()[0].ClassifierInput = func(any) string { return "poke" }
+	if o := p.Run(t.Context(), use(writes)); len(prompter.asked) != 1 || o.Err != nil {
+		t.Errorf("%v, asked %d times", o.Err, len(prompter.asked))
+	}
+}

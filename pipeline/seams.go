@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/sallyport/sallyport/permission"
+	"github.com/sallyport/sallyport/pipeline/effects"
 )
 
 // Hooks are a user's own programs that take part in calls. A nil one does
@@ -71,6 +72,20 @@ type Classifier interface {
 type ClassifierCall struct {
 	Tool  string
 	Input string // the tool's own text for the classifier; never ""
+	// Seen waits for what the call did in a copy of the session; nil where it was not
+	// run in one.
+	Seen func(context.Context) *Seen
+}
+
+// Seen is what a call did in a copy of the session.
+type Seen struct {
+	*effects.Preview
+	// Home are the paths in the session's home that were changed, beside caches and
+	// histories; relative to it.
+	Home []string
+	// Users reports whether the user's workspace has a path, relative to it: what it
+	// lacks, the session has made itself.
+	Users func(path string) bool
 }
 
 // A Verdict is what the classifier found.

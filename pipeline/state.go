@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/sallyport/sallyport/internal/beneath"
 	"github.com/sallyport/sallyport/pipeline/audit"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/tools"
@@ -93,6 +94,16 @@ func (s *Session) fork(ctx context.Context) (throwaway, error) {
 func (s *Session) adopt(ctx context.Context, e *sandbox.Effects) error {
 	_, err := s.Session.Adopt(ctx, e)
 	return err
+}
+
+func (s *Session) users(path string) bool {
+	dir, err := beneath.OpenReal(s.Workspace)
+	if err != nil {
+		return true
+	}
+	defer dir.Close()
+	_, err = dir.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // A forked session is a throwaway. What is done in it is on record as what was seen.

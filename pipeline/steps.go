@@ -110,7 +110,7 @@ func (c *call) startClassifier(ctx context.Context) error {
 	}
 	c.verdict = nil
 	if text := c.tool.ClassifierInput(c.input); text != "" {
-		c.verdict = c.Classifier.Start(ctx, &ClassifierCall{Tool: c.Tool, Input: text})
+		c.verdict = c.Classifier.Start(ctx, &ClassifierCall{Tool: c.Tool, Input: text, Seen: c.forClassifier})
 	}
 	return nil
 }
@@ -237,6 +237,9 @@ func (c *call) hearClassifier(ctx context.Context) error {
 		if c.Decision.Classifiable {
 			c.Decision.Behavior, c.Decision.Reason = permission.Allow, v.Reason
 		}
+	case v.Behavior == permission.Deny && c.Decision.Classifiable && c.root().Context.State.Denials()[c.context.Agent.ID].InARow < manyDenials:
+		// After that a person looks at what is going on.
+		c.Decision.Behavior, c.Decision.Reason = permission.Deny, v.Reason
 	case c.Decision.Behavior == permission.Allow && chain[len(chain)-1].Layer == "mode":
 		c.Decision.Behavior, c.Decision.Reason = permission.Ask, v.Reason
 	}

@@ -64,6 +64,8 @@ func (f *fakePlace) fork(context.Context) (throwaway, error) {
 	return f.throwaway, nil
 }
 
+func (f *fakePlace) users(path string) bool { return path != "new" }
+
 func (f *fakePlace) adopt(_ context.Context, e *sandbox.Effects) error {
 	if len(f.overtaken) > 0 {
 		err := f.overtaken[0]

@@ -14,6 +14,7 @@ import (
 	"github.com/sallyport/sallyport/permission"
 	"github.com/sallyport/sallyport/pipeline"
 	"github.com/sallyport/sallyport/pipeline/approval"
+	"github.com/sallyport/sallyport/pipeline/classifier"
 	"github.com/sallyport/sallyport/sandbox"
 	"github.com/sallyport/sallyport/tools"
 	"github.com/sallyport/sallyport/tools/builtin"
@@ -26,7 +27,7 @@ func ruleFlags() []cli.Flag {
 		modes = append(modes, string(m))
 	}
 	return []cli.Flag{
-		&cli.StringFlag{Name: "mode", DefaultText: "that of the settings, or " + string(permission.Default), Usage: "what happens to calls that no rule decides: `MODE` is one of " + strings.Join(modes, ", ")},
+		&cli.StringFlag{Name: "mode", DefaultText: "that of the settings, or " + string(permission.Default) + "; for mcp and agent auto, where the workspace is copy-on-write", Usage: "what happens to calls that no rule decides: `MODE` is one of " + strings.Join(modes, ", ")},
 		&cli.StringSliceFlag{Name: "allow", Usage: "allow what `RULE` names: Tool or Tool(content), as Bash(go test *) or Edit(/src/**)"},
 		&cli.StringSliceFlag{Name: "ask", Usage: "ask about what `RULE` names, whatever allows it; unproven: about what is not known to be read-only, also when a run in a copy of the session has changed nothing"},
 	}
@@ -134,6 +135,9 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 		return nil, err
 	}
 	r := &agentRun{cli: c, session: s, own: c.Bool("new")}
+	if takesAuto(c, l, s) {
+		rules.Mode = permission.Auto
+	}
 	if r.pipeline, err = pipeline.New(s, set, rules); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
@@ -143,6 +147,9 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 	l.say()
 	l.sayHidden(&o, s.Stored().Stored)
 	r.pipeline.NoPreview, r.pipeline.NoPrecompute = c.Bool("no-preview"), c.Bool("no-precompute")
+	if rules.Mode == permission.Auto {
+		r.pipeline.Classifier = classifier.Fast{}
+	}
 	if canAsk() {
 		r.pipeline.Context.UI.Status = func(text string) { complain(shown(text)) }
 	}
@@ -154,6 +161,13 @@ func openAgent(ctx context.Context, c *cli.Context) (*agentRun, error) {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
+}
+
+// takesAuto reports whether the mode is auto as nobody has said another: where many
+// calls of an agent follow each other, in a session that what they do cannot leave.
+func takesAuto(c *cli.Context, l *loaded, s *pipeline.Session) bool {
+	return (c.Command.Name == "mcp" || c.Command.Name == "agent") && !c.IsSet("mode") && l.Mode == "" &&
+		s.Mode == sandbox.Cow && !c.Bool("no-preview") && l.CheckMode(permission.Auto) == nil
 }
 
 // ownName is the name of a session that nobody has named.
