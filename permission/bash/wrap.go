@@ -168,10 +168,22 @@ func (w *walker) runs(words []Word, v verdict, d dirs) {
 				w.anything(name, d) // what follows it is known where it is used
 			}
 		}
+	case "sqlite3", "socat", "make", "gmake":
+		// What these words run is in a language of their own.
+		if slices.ContainsFunc(args, func(arg Word) bool {
+			text := strings.ToLower(arg.Value)
+			return !arg.Known || strings.Contains(text, ".shell") || strings.Contains(text, ".system") ||
+				strings.Contains(text, "exec:") || strings.Contains(text, "system:") || strings.HasPrefix(text, "shell=")
+		}) {
+			w.anything(name, d)
+		}
 	case "complete", "compgen", "bind":
 		for _, arg := range args {
 			w.text1([]Word{arg}, "", name, d)
 		}
+	}
+	if after, ok := launchers()[name]; ok {
+		w.launched(args, after, name, d)
 	}
 	if flags, ok := coded()[name]; ok && slices.ContainsFunc(args, func(arg Word) bool { return givesCode(arg, flags) }) {
 		w.anything(name, d)
@@ -265,6 +277,7 @@ var coded = sync.OnceValue(func() map[string][]string {
 		"rsync":                             "-e --rsh --rsync-path",
 		"ssh scp sftp":                      "-o -F -S -D",
 		"zip":                               "-T --unzip-command",
+		"nc ncat netcat":                    "-e -c --exec --sh-exec --lua-exec",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			table[name] = strings.Fields(flags)
@@ -272,6 +285,48 @@ var coded = sync.OnceValue(func() map[string][]string {
 	}
 	return table
 })
+
+// launchers are programs that run the command which follows one of their words; ""
+// is the program's own name.
+var launchers = sync.OnceValue(func() map[string][]string {
+	table := make(map[string][]string)
+	for names, words := range map[string]string{
+		"npx pnpx bunx uvx ssh": "",
+		"npm":                   "exec x",
+		"pnpm yarn":             "exec dlx",
+		"bun":                   "x",
+		"uv poetry pipenv rye hatch pdm pixi pipx":   "run",
+		"conda mamba micromamba":                     "run",
+		"bundle pyenv rbenv nodenv goenv jenv plenv": "exec",
+		"mise asdf direnv":                           "exec x",
+		"kubectl oc lxc incus nerdctl crictl":        "exec run",
+		"cmake":                                      "-E",
+		"nix":                                        "run shell develop -c --command",
+		"nix-shell":                                  "--run --command",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			if table[name] = strings.Fields(words); words == "" {
+				table[name] = []string{""}
+			}
+		}
+	}
+	return table
+})
+
+// launched judges what a launcher runs: every end of the words after one of those by
+// which it does.
+func (w *walker) launched(args []Word, after []string, name string, d dirs) {
+	from := slices.IndexFunc(args, func(arg Word) bool { return !arg.Known || slices.Contains(after, arg.Value) })
+	switch {
+	case after[0] == "":
+		w.suffixes(args, name, d)
+	case from < 0:
+	case !args[from].Known:
+		w.anything(name, d)
+	default:
+		w.suffixes(args[from+1:], name, d)
+	}
+}
 
 // givesCode reports whether a word may be one of the flags, or bundled with one,
 // or the beginning of one.
