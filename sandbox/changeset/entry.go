@@ -18,7 +18,7 @@ func (r *reader) entry(p *place, base string) (*readDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{Path: path.Join(p.name, base), Type: typeOf(&st), Mode: st.Mode & 0o7777, new: stampOf(&st)}
+	c := &Change{set: r.set, Path: path.Join(p.name, base), Type: typeOf(&st), Mode: st.Mode & 0o7777, new: stampOf(&st)}
 	var e entry
 	if p.low != nil {
 		if e, err = p.low.child(base); err != nil {
@@ -179,7 +179,6 @@ func (r *reader) deleted(p *place, c *Change, base string, e entry) error {
 
 // add puts a change into the set.
 func (r *reader) add(c *Change, e entry) error {
-	c.set = r.set
 	c.Protected = r.opts.Protected(c.Path) || c.Type == Symlink && c.Kind != Deleted && r.opts.Protected(c.Path+"/")
 	r.set.Changes = append(r.set.Changes, c)
 	if c.OldType == Dir && c.Type != Dir || c.Kind == Deleted && c.Type == Dir {

@@ -35,7 +35,6 @@ func (r *reader) findLinks() {
 				if n.old == first.old {
 					continue // they were linked before
 				}
-				c.set = r.set
 				c.Protected = r.opts.Protected(c.Path)
 				r.set.Changes = append(r.set.Changes, c)
 			}

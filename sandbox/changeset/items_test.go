@@ -2,6 +2,7 @@ package changeset
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,5 +72,38 @@ func TestItemsAreProvedByTime(t *testing.T) {
 				t.Errorf("the first is %q", items[0].Path)
 			}
 		})
+	}
+}
+
+// A file that never leaves has an item, and is settled and opened as one, also if
+// nothing but its time has changed.
+func TestItemOfAnUnchangedSetuidFile(t *testing.T) {
+	base, upper := tempDir(t, ""), tempDir(t, "")
+	for _, path := range []string{base + "/file", upper + "/file"} {
+		if err := os.WriteFile(path, []byte("same"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, 0o755|os.ModeSetuid); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Read(t.Context(), Layers{Upper: openDir(t, upper), Lower: View{UserXattr: !asRoot(), Layers: []Layer{{Dir: openDir(t, base)}}}}, Options{Items: &Seen{Quiet: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, _ := s.Items()
+	if len(s.Changes) != 0 || len(items) != 2 {
+		t.Fatalf("changes %v, items %v", s.Changes, items)
+	}
+	r, err := items[1].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := io.ReadAll(r); string(got) != "same" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -255,7 +255,7 @@ func (r *reader) hidden(p *place, seen map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		c := &Change{Path: path.Join(p.name, base), how: byOpaque}
+		c := &Change{set: r.set, Path: path.Join(p.name, base), how: byOpaque}
 		if err := r.deleted(p, c, base, e); err != nil && !isGone(err) {
 			return err
 		}
