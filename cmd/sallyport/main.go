@@ -21,6 +21,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -33,6 +34,8 @@ import (
 )
 
 func main() {
+	// What is alive is little, and what a decision leaves is garbage at once.
+	debug.SetGCPercent(400) // some 20 MB at most, where nothing large is read
 	// What ttrpc logs of a guest is that guest's to write; wire reports it once.
 	log.L.Logger.SetOutput(io.Discard)
 	app := newApp()

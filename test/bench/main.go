@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -66,6 +67,7 @@ func main() {
 	out := flag.String("out", "", "write the rows to `FILE`")
 	only := flag.String("only", "", "only the bench of this `NAME`")
 	flag.Parse()
+	debug.SetGCPercent(400) // as sallyport does
 	if err := run(*out, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
