@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/sallyport/sallyport/permission"
@@ -115,14 +114,12 @@ func lacking(e *sandbox.Effects, background int, attempts []sandbox.Attempt) str
 	if background > 0 {
 		return fmt.Sprintf("it left %s running", tools.Count(background, "process"))
 	}
-	for _, a := range slices.Concat(attempts, e.Attempts) {
+	for _, a := range attempts {
 		if a.Network() {
 			return "it tried to reach " + changeset.Printable(a.Path) + ", and has no network there"
 		}
 	}
 	switch {
-	case len(e.Limits) > 0:
-		return "it reached the limit on " + string(e.Limits[0])
 	case len(e.Left) > 0:
 		return fmt.Sprintf("it left %s running", tools.Count(len(e.Left), "process"))
 	case e.Unseen != "":

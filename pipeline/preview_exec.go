@@ -31,8 +31,7 @@ var errFlood = fmt.Errorf("output: %d MiB", effects.Flood>>20)
 // Preview runs a command in a throwaway copy of the session, on record. The error
 // is as of [Session.Exec]; what was seen comes with it where the command has run.
 func (s *Session) Preview(ctx context.Context, cmd sandbox.Command) (_ *Previewed, err error) {
-	// The command's own time limit is the one that counts.
-	copied, err := s.Session.Fork(ctx, sandbox.ForkOptions{Time: -1})
+	copied, err := s.Session.Fork(ctx, sandbox.ForkOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +46,7 @@ func (s *Session) Preview(ctx context.Context, cmd sandbox.Command) (_ *Previewe
 	p.exit, err = fork.Exec(running, cmd)
 	p.took = time.Since(start)
 	flooded := errors.Is(context.Cause(running), errFlood) && ctx.Err() == nil
-	full := errors.Is(err, sandbox.ErrLimit)
-	if err != nil && !flooded && !full && !errors.Is(err, sandbox.ErrTime) {
+	if err != nil && !flooded && !errors.Is(err, sandbox.ErrTime) {
 		return nil, errors.Join(err, p.Close())
 	}
 	if p.exit != nil {
@@ -63,8 +61,6 @@ func (s *Session) Preview(ctx context.Context, cmd sandbox.Command) (_ *Previewe
 	case flooded:
 		limits, err = append(limits, errFlood.Error()), nil
 		p.partial = "it was ended: it printed too much"
-	case full:
-		p.partial, err = "it was ended: "+err.Error(), nil
 	case err != nil:
 		limits = append(limits, fmt.Sprintf("time: %v", cmd.Envelope.Time))
 		p.partial = fmt.Sprintf("it did not end within %v", cmd.Envelope.Time)

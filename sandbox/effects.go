@@ -12,29 +12,12 @@ import (
 // They are read from layers that stay open until Close; the fork may be closed
 // only after that.
 type Effects struct {
-	// Attempts are what programs tried beyond the layers in all calls that have
-	// ended: what to change, whom to reach, what denied paths to read.
-	// AttemptsDropped is how many more there were.
-	Attempts        []Attempt
-	AttemptsDropped int
-	// Unseen says why it was not noticed what programs tried. Empty, it was.
+	// Unseen says why it was not noticed what programs tried beyond the layers.
+	// Empty, it was: what each call tried comes with its result.
 	Unseen string
-	// Programs are the paths of executables that ran, each once, and Started is how
-	// many processes ended in those calls by themselves. There may be more of both:
-	// a process that was killed is not among them.
-	Programs []string
-	Started  int
 	// Left are the processes that still ran when the effects were read. They may
 	// have changed something since.
 	Left []Process
-	// Limits are those that the fork has reached, each once. What was done until then
-	// is not all that there would have been.
-	Limits []Limit
-	// Overtaken says that a call which may have changed something ran in the session,
-	// or in one that it is itself a fork of, since the fork began; Background that
-	// processes lived there which may have. Either way the fork may have seen the
-	// session half changed.
-	Overtaken, Background bool
 	// Layers are the changes in each of the fork's writable layers.
 	Layers []LayerEffects
 
@@ -91,7 +74,11 @@ func (s *Session) Effects(ctx context.Context, protected Protected) (_ *Effects,
 		unseen = b.unseen()
 	}
 	s.mu.Unlock()
-	e := &Effects{Unseen: unseen, of: s.parent, writes: s.began.writes, quiet: s.began.quiet && s.parent.running.quiet(s.began.writes)}
+	left, err := s.Processes(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("what was left running: %w", err)
+	}
+	e := &Effects{Unseen: unseen, Left: left, of: s.parent, writes: s.began.writes, quiet: s.began.quiet && s.parent.running.quiet(s.began.writes)}
 	for i := range s.layers {
 		l := &s.layers[i]
 		o := changeset.Options{Items: &changeset.Seen{Since: s.began.clock[l.name], Quiet: e.quiet}}

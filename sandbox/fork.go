@@ -13,13 +13,9 @@ import (
 	"github.com/sallyport/sallyport/sandbox/wire"
 )
 
-// ForkOptions bound a fork. Zero is the default, a part of what the session may
-// use. A fork that reaches a limit ends: its call returns an error that wraps
-// [ErrLimit], and [Effects.Limits] names the limit; the session goes on.
-//
-// Where no cgroup can be had, rlimits hold memory and processes as they do in a
-// session, each process for itself and each user: then the default is the
-// session's.
+// ForkOptions bound a fork more than the session that it is of, whose limits it
+// shares. Nothing can hold such a bound yet: one that is not zero is refused with
+// [ErrNotHeld].
 type ForkOptions struct {
 	// Time is how long the fork lives; less than 0 is no limit.
 	Time time.Duration
@@ -34,19 +30,6 @@ type ForkOptions struct {
 	Files int64
 }
 
-// What the limits of a fork are where none is given, and no more than the session's
-// anyway: the session's own processes must be left something.
-const (
-	DefaultForkTime    = 10 * time.Minute
-	DefaultForkPids    = 1024
-	DefaultForkWritten = 1 << 30
-	DefaultForkFiles   = 100_000
-)
-
-// ErrLimit is wrapped by the error of a call in a fork that has reached one of its
-// limits.
-var ErrLimit = errors.New("the fork has reached its limit")
-
 // Fork makes a throwaway copy of the session: a container of its own whose
 // layers begin with what the session has now. What happens in it stays in it;
 // Close ends it and removes it. It has one box, the hand, and can be forked
@@ -56,6 +39,9 @@ var ErrLimit = errors.New("the fork has reached its limit")
 // fork has not written itself. What programs try to change outside of its layers,
 // and whom they try to reach, is noticed as in the eye.
 func (s *Session) Fork(ctx context.Context, o ForkOptions) (*Session, error) {
+	if o != (ForkOptions{}) {
+		return nil, fmt.Errorf("%w: limits of a fork's own", ErrNotHeld)
+	}
 	if s.Mode != Cow {
 		return nil, fmt.Errorf("the session %s works on %s directly and cannot be forked", s.Name, s.Workspace)
 	}

@@ -108,16 +108,9 @@ func (p *Preview) SetEffects(e *sandbox.Effects) {
 			p.Changes.Exposed = append(p.Changes.Exposed, Exposed{l.Dir, l.Set.Changes})
 		}
 	}
-	if len(e.Attempts)+e.AttemptsDropped > 0 {
-		p.SetAttempts(e.Attempts, e.AttemptsDropped)
-	}
-	p.Processes.Started, p.Processes.Programs = e.Started, e.Programs
 	p.Processes.Running = max(p.Processes.Running, len(e.Left))
 	for _, process := range e.Left {
 		p.Processes.Left = append(p.Processes.Left, process.Command)
-	}
-	for _, limit := range e.Limits {
-		p.Limits = append(p.Limits, string(limit))
 	}
 }
 
