@@ -56,6 +56,10 @@ type Request struct {
 	// command that this matters of; nil when that cannot be told: then no rule
 	// allows writing them.
 	Links func(paths []string) ([]string, error)
+	// Traps names what is in a directory, absolute and without links in it, and makes
+	// of a pattern more than the files there, see [TrapsBeneath]. It is used where
+	// [Policy].Unheld is set; nil when that cannot be told.
+	Traps func(dir string) ([]string, error)
 	// Tried is what a run that was judged to be read-only tried to write: the
 	// judgement was wrong, and this is another one.
 	Tried []Path

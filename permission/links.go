@@ -1,8 +1,10 @@
 package permission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,6 +28,45 @@ func LinksBeneath(root *os.Root, dir string) func(paths []string) ([]string, err
 			}
 		}
 		return real, nil
+	}
+}
+
+// mostEntries is how many entries of a directory are looked at.
+const mostEntries = 10_000
+
+// TrapsBeneath returns, for [Request.Traps], what names the entries of a directory
+// beneath another that are more than what a pattern of the shell's is thought to
+// match: symbolic links, and those that a command takes for its flags. A directory
+// that is not there has none; there is an error for one with more entries than are
+// looked at, and for one outside.
+func TrapsBeneath(root *os.Root, dir string) func(dir string) ([]string, error) {
+	return func(path string) ([]string, error) {
+		rel, inside := below(dir, path)
+		if !inside {
+			return nil, fmt.Errorf("%s is not in %s", path, dir)
+		}
+		f, err := root.Open(cmp.Or(rel, "."))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		entries, err := f.ReadDir(mostEntries + 1)
+		switch {
+		case err != nil && err != io.EOF:
+			return nil, err
+		case len(entries) > mostEntries:
+			return nil, fmt.Errorf("%s has more than %d entries", path, mostEntries)
+		}
+		var names []string
+		for _, entry := range entries {
+			if entry.Type()&fs.ModeSymlink != 0 || strings.HasPrefix(entry.Name(), "-") {
+				names = append(names, entry.Name())
+			}
+		}
+		return names, nil
 	}
 }
 

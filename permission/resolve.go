@@ -1,7 +1,6 @@
 package permission
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -56,9 +55,11 @@ func (c *consideration) decide() *Decision {
 		d.Behavior, d.Reason = Ask, c.ask
 	case c.allow != "":
 		d.Behavior, d.Reason = Allow, c.allow
-	case c.readOnly && p.Unheld && c.looksOut() != "":
-		d.decide("read-only", "", "", Ask, "it reads "+printable(c.looksOut())+", outside of the workspace, and nothing hides it here")
 	case c.readOnly:
+		if out := c.looksOut(); p.Unheld && out != "" {
+			d.decide("read-only", "", "", Ask, "it may read outside of the workspace, where nothing hides anything: "+printable(out))
+			break
+		}
 		d.decide("read-only", "", "", Allow, "it only reads")
 	case c.inspects:
 		d.decide("read-only", "", "", Allow, "it only looks at processes and sockets")
@@ -93,35 +94,6 @@ func (c *consideration) notRead() string {
 		return "; it is not known to be read-only: " + c.unread
 	}
 	return ""
-}
-
-// looksOut returns what a call reads outside of the workspace and of what every
-// program is made of, or may read there; "" if nothing.
-func (c *consideration) looksOut() string {
-	for i := range c.files {
-		if f := &c.files[i]; !f.write && (!c.policy.shows(f.at) || f.real != nil && !c.policy.shows(f.real)) {
-			return f.name
-		}
-	}
-	if c.script == nil {
-		return ""
-	}
-	for i := range c.script.Parts {
-		if part := &c.script.Parts[i]; part.Open || slices.ContainsFunc(part.Globs, func(glob string) bool { return !c.policy.shows(c.policy.locate(glob)) }) {
-			return part.Text
-		}
-	}
-	return ""
-}
-
-// shows reports whether a path is one that need not be hidden where nothing hides
-// it.
-func (p *Policy) shows(l *located) bool {
-	if l.workspace >= 0 || len(l.names) > 0 && slices.Contains([]string{"usr", "bin", "lib", "lib64", "sbin", "opt"}, l.names[0]) {
-		return true
-	}
-	path := "/" + strings.Join(l.names, "/")
-	return path == "/dev/null" || slices.ContainsFunc(p.Exposed, func(dir string) bool { _, ok := below(dir, path); return ok })
 }
 
 func (d *Decision) decide(layer, source, rule string, b Behavior, reason string) {

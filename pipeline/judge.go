@@ -21,6 +21,7 @@ type Judge struct {
 	// Links tells where paths lead, see [permission.Request]. A path that it cannot
 	// tell of is an error.
 	Links func(paths []string) ([]string, error)
+	Traps func(dir string) ([]string, error) // see [permission.Request]
 }
 
 // A Judgement is a decision on a call that is not run.
@@ -79,7 +80,7 @@ func (j *Judge) request(name string, input json.RawMessage) (r *permission.Reque
 		access = tool.Access(&context, filled)
 		r = requestOf(tool, &context, filled)
 	}
-	r.Dir, r.Links, r.Paths = dir, j.Links, pathsOf(access)
+	r.Dir, r.Links, r.Traps, r.Paths = dir, j.Links, j.Traps, pathsOf(access)
 	names := make([]string, len(r.Paths))
 	for i, p := range r.Paths {
 		names[i] = p.Name

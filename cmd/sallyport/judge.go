@@ -66,7 +66,10 @@ func openJudge(c *cli.Context, workspace string) (*fileJudge, error) {
 		return nil, fmt.Errorf("the workspace: %w", err)
 	}
 	return &fileJudge{
-		Judge:  &pipeline.Judge{Tools: set, Policy: p, Dir: p.Workspace, Links: permission.LinksBeneath(root, p.Workspace)},
+		Judge: &pipeline.Judge{
+			Tools: set, Policy: p, Dir: p.Workspace,
+			Links: permission.LinksBeneath(root, p.Workspace), Traps: permission.TrapsBeneath(root, p.Workspace),
+		},
 		loaded: l, root: root, unheard: unheard,
 	}, nil
 }

@@ -10,13 +10,14 @@ import (
 // A verdict is what is known of a simple command. It is read-only when why is
 // "".
 type verdict struct {
-	kind  Kind
-	why   string
-	paths []Path
-	open  bool // there may be paths beside those
-	globs []string
-	hosts []string
-	edits bool
+	kind    Kind
+	why     string
+	paths   []Path
+	open    bool // there may be paths beside those
+	globs   []string
+	hosts   []string
+	edits   bool
+	follows bool // as of Part
 	// inspects says that it looks at processes or sockets, and does no more.
 	inspects bool
 	code     bool     // its own text may run anything
@@ -40,6 +41,8 @@ type command struct {
 	// always. here says that without operands that is the working directory.
 	tree string
 	here bool
+	// follow lists the flags with which it then goes through links; "*": always.
+	follow string
 	// whole are flags with which all operands are paths; other are those with which
 	// it reads files that others name.
 	whole, other []string
@@ -132,13 +135,11 @@ func (w *walker) tabled(name string, words []Word, d dirs) verdict {
 	if c.from < 0 {
 		return v
 	}
-	tree := c.tree == "*"
-	for field := range strings.FieldsSeq(c.tree) {
-		tree = tree || a.has(field)
-	}
+	tree := a.told(c.tree)
 	for _, value := range a.all("d", "directories") { // of grep
 		tree = tree || c.pattern && (!value.Known || strings.HasPrefix(value.Value, "rec"))
 	}
+	v.follows = tree && a.told(c.follow)
 	from := c.from
 	if c.pattern && a.has("e", "regexp", "f", "file", "files", "type-list") {
 		from = 0

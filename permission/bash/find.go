@@ -30,6 +30,7 @@ func find(_ *walker, words []Word, d dirs) verdict {
 	for len(args) > 0 && args[0].Known {
 		s := args[0].Value
 		if s == "-H" || s == "-L" || s == "-P" || s == "-O0" || s == "-O1" || s == "-O2" || s == "-O3" {
+			v.follows = v.follows || s == "-L"
 			args = args[1:]
 			continue
 		}
@@ -52,6 +53,7 @@ func find(_ *walker, words []Word, d dirs) verdict {
 		if !ok {
 			return v.refuse("find: " + printable(args[i].Value) + " is not known to be harmless")
 		}
+		v.follows = v.follows || args[i].Value == "-follow"
 		for range arity {
 			if i++; i < len(args) && (args[i].Splits || args[i].Many) {
 				return v.refuse("find: an unquoted pattern may become several words")

@@ -79,6 +79,19 @@ func (a *args) has(names ...string) bool {
 	return slices.ContainsFunc(a.flags, func(f flagValue) bool { return slices.Contains(names, f.name) })
 }
 
+// told reports whether one of the flags in a list is there; "*" is always.
+func (a *args) told(list string) bool {
+	if list == "*" {
+		return true
+	}
+	for name := range strings.FieldsSeq(list) {
+		if a.has(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // all are the values of a flag.
 func (a *args) all(names ...string) []Word {
 	var values []Word

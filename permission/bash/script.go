@@ -72,6 +72,8 @@ type Part struct {
 	// which goes up (a/../b) may lead elsewhere: a may be a symbolic link.
 	Paths []Path
 	Open  bool
+	// Follows says that it reads what links lead to that lie below its Paths.
+	Follows bool
 	// Globs are patterns of paths that it reads, absolute, where its words are such.
 	Globs []string
 	Hosts []string // network: as far as known

@@ -327,7 +327,7 @@ func (w *walker) command(words []Word, text string, assigns bool, d dirs) (after
 		return nil, nil
 	}
 	v := w.classify(inner, d)
-	p.Kind, p.Paths, p.Open, p.Globs, p.Hosts, p.Edits, p.links = v.kind, v.paths, v.open, v.globs, v.hosts, v.edits, v.links
+	p.Kind, p.Paths, p.Open, p.Follows, p.Globs, p.Hosts, p.Edits, p.links = v.kind, v.paths, v.open, v.follows, v.globs, v.hosts, v.edits, v.links
 	p.ReadOnly = v.why == "" && !assigns
 	p.Inspects = v.inspects && !assigns && !slices.ContainsFunc(words, func(word Word) bool { return !word.Known })
 	p.Why = v.why
